@@ -1,0 +1,46 @@
+package tokenizer
+
+import "strings"
+
+// spelling is GPT-2's byte-level alphabet: the character that stands for each byte in the strings of a vocabulary.
+// Printable Latin-1 bytes stand for themselves, the others are U+0100 and up in order of their value.
+var spelling = makeSpelling()
+
+// spelled is the inverse of spelling.
+var spelled = invert(spelling)
+
+func makeSpelling() (chars [256]rune) {
+	next := rune(0x100)
+	for b := range chars {
+		switch {
+		case b >= '!' && b <= '~', b >= 0xA1 && b <= 0xAC, b >= 0xAE:
+			chars[b] = rune(b)
+		default:
+			chars[b] = next
+			next++
+		}
+	}
+	return chars
+}
+
+func invert(chars [256]rune) map[rune]byte {
+	inverse := make(map[rune]byte, len(chars))
+	for b, c := range chars {
+		inverse[c] = byte(b)
+	}
+	return inverse
+}
+
+// unspell appends the bytes that token spells. A token with a character outside the alphabet stands for its own UTF-8,
+// as in Hugging Face's decoder; no text encodes to it.
+func unspell(dst *strings.Builder, token string) {
+	for _, c := range token {
+		if _, ok := spelled[c]; !ok {
+			dst.WriteString(token)
+			return
+		}
+	}
+	for _, c := range token {
+		dst.WriteByte(spelled[c])
+	}
+}
