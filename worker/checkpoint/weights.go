@@ -1,3 +1,6 @@
+// Package checkpoint opens a model directory: it maps the safetensors files, reads config.json and the files beside the
+// weights, brings every tensor of the text model under one layout, and refuses what can't run with one sentence. Of our
+// packages it may import only protocol and worker/model.
 package checkpoint
 
 import "lilypad/worker/model"
