@@ -1,0 +1,250 @@
+package chat
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"lilypad/protocol"
+)
+
+// tokenMatcher finds added tokens in a text.
+type tokenMatcher struct {
+	byFirst [256][]string // by first byte, longest first
+	edges   string        // first and last characters of all tokens
+}
+
+func newTokenMatcher(added []protocol.AddedToken) tokenMatcher {
+	var m tokenMatcher
+	for _, token := range added {
+		runes := []rune(token.Content)
+		if len(runes) == 0 {
+			continue
+		}
+		m.byFirst[token.Content[0]] = append(m.byFirst[token.Content[0]], token.Content)
+		for _, edge := range []rune{runes[0], runes[len(runes)-1]} {
+			if !strings.ContainsRune(m.edges, edge) {
+				m.edges += string(edge)
+			}
+		}
+	}
+	for _, tokens := range m.byFirst {
+		slices.SortFunc(tokens, func(a, b string) int { return len(b) - len(a) })
+	}
+	return m
+}
+
+// occurrence is where a token stands: bytes [start, end) of a text.
+type occurrence struct{ start, end int }
+
+// find returns every place where a token begins, with the longest token there.
+func (m *tokenMatcher) find(text string) []occurrence {
+	var found []occurrence
+	for i := range len(text) {
+		for _, token := range m.byFirst[text[i]] {
+			if strings.HasPrefix(text[i:], token) {
+				found = append(found, occurrence{i, i + len(token)})
+				break
+			}
+		}
+	}
+	return found
+}
+
+// marker puts private-use characters in the place of the first and last characters of added tokens in what a client
+// sent, one for one, so that after the rendering it can be told where a token's text came from. A marker sees the
+// strings of one rendering in order.
+type marker struct {
+	tokens      *tokenMatcher
+	twins       []rune // for each rune of tokens.edges; nil just records
+	placeholder string // a string that passes unchanged, see lateSystemText
+	exempt      map[int]map[int]bool
+
+	n       int // strings seen
+	message int // index of the message being converted, -1 outside of messages
+	field   string
+	seen    []clientString // when recording
+}
+
+// clientString is a string, or the name of a member, that came from the client and holds an edge of a token.
+type clientString struct {
+	place   int // among all strings
+	message int
+	field   string // of the message
+	text    string
+}
+
+// strayEdges stands for the edges in a string that belong to no whole token, in marker.exempt.
+const strayEdges = -1
+
+func (m *marker) enter(message int, field string) {
+	if m != nil {
+		m.message, m.field = message, field
+	}
+}
+
+func (m *marker) mark(text string) string {
+	if m == nil || m.placeholder != "" && text == m.placeholder {
+		return text
+	}
+	place := m.n
+	m.n++
+	if !strings.ContainsAny(text, m.tokens.edges) {
+		return text
+	}
+	if m.twins == nil {
+		m.seen = append(m.seen, clientString{place, m.message, m.field, text})
+		return text
+	}
+	exempt := m.exempt[place]
+	if len(exempt) == 0 {
+		return m.replaceEdges(text)
+	}
+	return m.markSome(text, exempt)
+}
+
+func (m *marker) replaceEdges(text string) string {
+	return strings.Map(func(r rune) rune {
+		for i, edge := range m.tokens.edges {
+			if r == edge {
+				return m.twins[m.edgeNumber(i)]
+			}
+		}
+		return r
+	}, text)
+}
+
+// edgeNumber turns a byte offset in edges into an index of twins.
+func (m *marker) edgeNumber(offset int) int { return len([]rune(m.tokens.edges[:offset])) }
+
+// markSome marks all tokens but the exempt ones.
+func (m *marker) markSome(text string, exempt map[int]bool) string {
+	var out strings.Builder
+	end := 0
+	stray := func(piece string) {
+		if !exempt[strayEdges] {
+			piece = m.replaceEdges(piece)
+		}
+		out.WriteString(piece)
+	}
+	for i, o := range m.tokens.find(text) {
+		if o.start < end {
+			continue
+		}
+		stray(text[end:o.start])
+		token := text[o.start:o.end]
+		if !exempt[i] {
+			token = m.replaceEdges(token)
+		}
+		out.WriteString(token)
+		end = o.end
+	}
+	stray(text[end:])
+	return out.String()
+}
+
+// restore puts the characters back and returns the byte offsets of those that were marked.
+func (m *marker) restore(text string) (plain string, marks []int) {
+	var out strings.Builder
+	out.Grow(len(text))
+	edges := []rune(m.tokens.edges)
+	for _, r := range text {
+		if r >= privateFirst {
+			if i := slices.Index(m.twins, r); i >= 0 {
+				marks = append(marks, out.Len())
+				r = edges[i]
+			}
+		}
+		out.WriteRune(r)
+	}
+	return out.String(), marks
+}
+
+// The private-use plane that twins are taken from.
+const (
+	privateFirst = 0xF0000
+	privateLast  = 0xFFFFD
+)
+
+// freePrivate returns n private-use characters that are in none of the texts.
+func freePrivate(n int, each func(visit func(text string))) []rune {
+	used := map[rune]bool{}
+	each(func(text string) {
+		if strings.IndexByte(text, 0xF3) < 0 { // the first byte of the whole plane
+			return
+		}
+		for _, r := range text {
+			if privateFirst <= r && r <= privateLast {
+				used[r] = true
+			}
+		}
+	})
+	var free []rune
+	for r := rune(privateFirst); r <= privateLast && len(free) < n; r++ {
+		if !used[r] {
+			free = append(free, r)
+		}
+	}
+	return free
+}
+
+// eachString visits every string of a conversation.
+func eachString(c Conversation, visit func(string)) {
+	var walk func(v Value)
+	walk = func(v Value) {
+		visit(v.text)
+		for _, item := range v.items {
+			walk(item)
+		}
+		for _, f := range v.fields {
+			visit(f.Name)
+			walk(f.Value)
+		}
+	}
+	for _, list := range [][]Value{c.Messages, c.Tools} {
+		for _, v := range list {
+			walk(v)
+		}
+	}
+	for _, name := range optionNames(c) {
+		walk(c.Options[name])
+	}
+}
+
+func optionNames(c Conversation) []string { return slices.Sorted(maps.Keys(c.Options)) }
+
+// literal cuts text into spans: tokens of which an end was marked are literal, all other text is not.
+func (m *tokenMatcher) literal(text string, marks []int) []protocol.Span {
+	var spans []protocol.Span
+	add := func(piece string, literal bool) {
+		switch n := len(spans); {
+		case piece == "":
+		case n > 0 && spans[n-1].Literal == literal:
+			spans[n-1].Text += piece
+		default:
+			spans = append(spans, protocol.Span{Text: piece, Literal: literal})
+		}
+	}
+	end := 0 // of what is cut
+	for _, o := range m.find(text) {
+		if o.end <= end || !markedAt(text, o, marks) {
+			continue
+		}
+		start := max(o.start, end)
+		add(text[end:start], false)
+		add(text[start:o.end], true)
+		end = o.end
+	}
+	add(text[end:], false)
+	return spans
+}
+
+func markedAt(text string, o occurrence, marks []int) bool {
+	last := o.end - 1
+	for last > o.start && text[last]&0xC0 == 0x80 {
+		last--
+	}
+	_, first := slices.BinarySearch(marks, o.start)
+	_, lastToo := slices.BinarySearch(marks, last)
+	return first || lastToo
+}

@@ -1,0 +1,271 @@
+package chat
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nikolalohinski/gonja/v2/exec"
+	"github.com/nikolalohinski/gonja/v2/loaders"
+
+	"lilypad/protocol"
+)
+
+// TemplateInfo is what a template needs from the checkpoint (protocol.ModelInfo) and the configuration.
+type TemplateInfo struct {
+	Source       string // the checkpoint's chat_template.jinja
+	BOS, EOS     string // texts of bos_token and eos_token, empty if there is none
+	Added        []protocol.AddedToken
+	AllowControl bool             // added tokens in what a client sends act as such, as in Hugging Face's libraries
+	StrictSystem bool             // a template that refuses late system messages has its way; see latesystem.go
+	Now          func() time.Time // the clock of strftime_now; nil for time.Now
+}
+
+// Template renders conversations as a checkpoint's own template does in Hugging Face transformers. It is safe for
+// concurrent use.
+type Template struct {
+	info   TemplateInfo
+	jinja  *exec.Template
+	tokens tokenMatcher
+
+	placesSystem bool // late system messages are put in place for the template, which refuses them
+}
+
+// maxTemplateBytes bounds the recursion of gonja's parser; real templates have about 10 KB.
+const maxTemplateBytes = 256 << 10
+
+// NewTemplate parses a template and tries it out. The error is one sentence that says what is wrong with it.
+func NewTemplate(info TemplateInfo) (*Template, error) {
+	if strings.TrimSpace(info.Source) == "" {
+		return nil, errors.New("the checkpoint has no chat template")
+	}
+	if len(info.Source) > maxTemplateBytes {
+		return nil, fmt.Errorf("the chat template has %d bytes, at most %d", len(info.Source), maxTemplateBytes)
+	}
+	if info.Now == nil {
+		info.Now = time.Now
+	}
+	t := &Template{info: info, tokens: newTokenMatcher(info.Added)}
+	var err error
+	if t.jinja, err = parseTemplate(info); err != nil {
+		return nil, fmt.Errorf("the chat template can't be read: %w", err)
+	}
+	return t, t.tryOut()
+}
+
+func parseTemplate(info TemplateInfo) (t *exec.Template, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the parser failed: %v", r)
+		}
+	}()
+	cfg := jinjaConfig()
+	source, err := desugar(normalizeSource(info.Source), cfg)
+	if err != nil {
+		return nil, err
+	}
+	loader, err := loaders.NewMemoryLoader(map[string]string{"/chat_template": source})
+	if err != nil {
+		return nil, err
+	}
+	t, err = exec.NewTemplate("/chat_template", cfg, loader, newEnvironment(info.Now))
+	if err != nil {
+		return nil, innermost(err) // the outer ones quote the whole template
+	}
+	return t, nil
+}
+
+func innermost(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// tryOut renders two tiny conversations: one that any template must manage, and one that tells how the template takes a
+// late system message.
+func (t *Template) tryOut() error {
+	hello := message("user", "Hello")
+	var raised *TemplateError
+	if _, err := t.execute(Conversation{Messages: []Value{hello}, Generate: true}, nil); err != nil && !errors.As(err, &raised) {
+		return fmt.Errorf("the chat template fails on a plain conversation: %w", err)
+	}
+	_, err := t.execute(Conversation{Messages: []Value{hello, message("system", "Be brief.")}}, nil)
+	t.placesSystem = errors.As(err, &raised) && !t.info.StrictSystem
+	return nil
+}
+
+func message(role, content string) Value {
+	return Object(Field{"role", String(role)}, Field{"content", String(content)})
+}
+
+// Render normalizes and renders c. Joined, the spans are the text that transformers gives; text that the client sent is
+// literal where it looks like an added token, everything else is not. The error is a *TemplateError if c is at fault.
+func (t *Template) Render(c Conversation) ([]protocol.Span, error) {
+	c, err := Normalize(c)
+	if err != nil {
+		return nil, err
+	}
+	private := t.private(c)
+	if len(private) == 0 {
+		return nil, messageError(-1, "the messages use every private-use character of Unicode")
+	}
+	recorder := t.newMarker(private)
+	plain, err := t.text(c, recorder)
+	if err != nil {
+		return nil, t.blame(c, err, private)
+	}
+	if plain == "" {
+		return nil, nil
+	}
+	if t.info.AllowControl {
+		return []protocol.Span{{Text: plain}}, nil
+	}
+	return t.spans(c, plain, recorder.seen, private)
+}
+
+// private returns characters that neither c nor the template has: one for a placeholder and one for each edge of a token.
+func (t *Template) private(c Conversation) []rune {
+	n := 1 + utf8.RuneCountInString(t.tokens.edges)
+	free := freePrivate(n, func(visit func(string)) {
+		visit(t.info.Source)
+		eachString(c, visit)
+	})
+	if len(free) < n {
+		return nil
+	}
+	return free
+}
+
+func (t *Template) newMarker(private []rune) *marker {
+	return &marker{tokens: &t.tokens, message: -1, placeholder: responseOpen + string(private[0]) + responseClose}
+}
+
+// text renders a normalized conversation, with late system messages even if the template refuses them.
+func (t *Template) text(c Conversation, m *marker) (string, error) {
+	if t.placesSystem {
+		if turns := lateSystemTurns(c.Messages); len(turns) > 0 {
+			return t.lateSystemText(c, turns, m)
+		}
+	}
+	return t.execute(c, m)
+}
+
+// errorLine finds the line that gonja names in the innermost of its messages, which may quote the conversation.
+var errorLine = regexp.MustCompile(`at line (\d+)`)
+
+// execute runs the template on a normalized conversation. What the template raises is a *TemplateError without index.
+func (t *Template) execute(c Conversation, m *marker) (text string, err error) {
+	b := &budget{steps: maxSteps, limit: outputLimit(c)}
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		f, ours := r.(failure)
+		switch {
+		case ours && f.raised:
+			err = &TemplateError{Message: f.message, Index: -1}
+		case ours:
+			err = errors.New(f.message)
+		default:
+			err = fmt.Errorf("the chat template fails: %T in gonja", r)
+		}
+	}()
+	if err := t.jinja.Execute(b, t.context(c, m, b)); err != nil {
+		where := "the chat template fails"
+		if lines := errorLine.FindAllStringSubmatch(err.Error(), -1); lines != nil {
+			where += " at line " + lines[len(lines)-1][1]
+		}
+		return "", errors.New(where)
+	}
+	return b.out.String(), nil
+}
+
+// outputLimit is far above what a template adds to a conversation.
+func outputLimit(c Conversation) int {
+	size := 0
+	for _, list := range [][]Value{c.Messages, c.Tools} {
+		for _, v := range list {
+			size += sizeOf(v)
+		}
+	}
+	return 1<<20 + 8*size
+}
+
+func sizeOf(v Value) int {
+	size := 64 + len(v.text)
+	for _, item := range v.items {
+		size += sizeOf(item)
+	}
+	for _, f := range v.fields {
+		size += len(f.Name) + sizeOf(f.Value)
+	}
+	return size
+}
+
+// context holds the template's variables. Every string of the client's goes through m, in the same order each time.
+func (t *Template) context(c Conversation, m *marker, b *budget) *exec.Context {
+	text := m.mark
+	variables := map[string]any{
+		budgetName:              b,
+		"messages":              templateMessages(c.Messages, m),
+		"tools":                 none,
+		"documents":             none,
+		"add_generation_prompt": c.Generate,
+	}
+	if c.Tools != nil {
+		variables["tools"] = templateList(c.Tools, text)
+	}
+	for _, name := range optionNames(c) {
+		variables[name] = toTemplate(c.Options[name], text)
+	}
+	if t.info.BOS != "" {
+		variables["bos_token"] = t.info.BOS
+	}
+	if t.info.EOS != "" {
+		variables["eos_token"] = t.info.EOS
+	}
+	return exec.NewContext(variables)
+}
+
+func templateMessages(messages []Value, m *marker) []any {
+	list := make([]any, len(messages))
+	for i, message := range messages {
+		pairs := make([]*exec.Pair, len(message.fields))
+		for k, f := range message.fields {
+			m.enter(i, f.Name)
+			pairs[k] = &exec.Pair{Key: exec.AsValue(m.mark(f.Name)), Value: toTemplate(f.Value, m.mark)}
+		}
+		list[i] = &exec.Dict{Pairs: pairs}
+	}
+	m.enter(-1, "")
+	return list
+}
+
+// blame finds the message that err, raised by the template, concerns: the first one that makes the template raise the
+// same in a conversation of its own with a harmless user message.
+func (t *Template) blame(c Conversation, err error, private []rune) error {
+	var raised *TemplateError
+	if !errors.As(err, &raised) || raised.Index >= 0 {
+		return err
+	}
+	for i, m := range c.Messages[:min(len(c.Messages), 1000)] {
+		pair := []Value{m, message("user", "Hello")}
+		if i > 0 {
+			pair[0], pair[1] = pair[1], pair[0]
+		}
+		_, err := t.text(Conversation{Messages: pair, Options: c.Options}, t.newMarker(private))
+		var same *TemplateError
+		if errors.As(err, &same) && same.Message == raised.Message {
+			return &TemplateError{Message: raised.Message, Index: i}
+		}
+	}
+	return raised
+}
