@@ -6,8 +6,11 @@ import "strings"
 // Printable Latin-1 bytes stand for themselves, the others are U+0100 and up in order of their value.
 var spelling = makeSpelling()
 
-// spelled is the inverse of spelling.
+// spelled is the inverse of spelling: the byte that a character stands for, or -1.
 var spelled = invert(spelling)
+
+// alphabetEnd is above every character of the alphabet: 68 bytes are spelled U+0100 and up.
+const alphabetEnd = 0x100 + 68
 
 func makeSpelling() (chars [256]rune) {
 	next := rune(0x100)
@@ -23,10 +26,12 @@ func makeSpelling() (chars [256]rune) {
 	return chars
 }
 
-func invert(chars [256]rune) map[rune]byte {
-	inverse := make(map[rune]byte, len(chars))
+func invert(chars [256]rune) (inverse [alphabetEnd]int16) {
+	for i := range inverse {
+		inverse[i] = -1
+	}
 	for b, c := range chars {
-		inverse[c] = byte(b)
+		inverse[c] = int16(b)
 	}
 	return inverse
 }
@@ -35,12 +40,12 @@ func invert(chars [256]rune) map[rune]byte {
 // as in Hugging Face's decoder; no text encodes to it.
 func unspell(dst *strings.Builder, token string) {
 	for _, c := range token {
-		if _, ok := spelled[c]; !ok {
+		if c >= alphabetEnd || spelled[c] < 0 {
 			dst.WriteString(token)
 			return
 		}
 	}
 	for _, c := range token {
-		dst.WriteByte(spelled[c])
+		dst.WriteByte(byte(spelled[c]))
 	}
 }

@@ -37,14 +37,7 @@ func demo(t testing.TB) *Tokenizer {
 // demoQwen2 is the same vocabulary under qwen2's regular expression.
 func demoQwen2(t testing.TB) *Tokenizer {
 	t.Helper()
-	quote := func(regex string) string {
-		quoted, err := json.Marshal(regex)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(quoted)
-	}
-	text := strings.Replace(string(demoJSON(t)), quote(regexQwen35), quote(regexQwen2), 1)
+	text := strings.Replace(string(demoJSON(t)), quoteJSON(regexQwen35), quoteJSON(regexQwen2), 1)
 	tok, err := Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -55,14 +48,36 @@ func demoQwen2(t testing.TB) *Tokenizer {
 	return tok
 }
 
+func quoteJSON(s string) string {
+	var quoted strings.Builder
+	enc := json.NewEncoder(&quoted)
+	enc.SetEscapeHTML(false) // as Hugging Face writes it
+	if err := enc.Encode(s); err != nil {
+		panic(err)
+	}
+	return strings.TrimSpace(quoted.String())
+}
+
 // plain is text as one span that is not literal.
 func plain(text string) []protocol.Span { return []protocol.Span{{Text: text}} }
+
+// pieces cuts text up.
+func (t *classTable) pieces(text string) (all []string) {
+	for text != "" {
+		n := t.piece(text)
+		all = append(all, text[:n])
+		text = text[n:]
+	}
+	return all
+}
 
 // golden is what Hugging Face's library makes of a text.
 type golden struct {
 	Text    string  `json:"text"`
 	IDs     []int32 `json:"ids"`
 	Decoded string  `json:"decoded"`
+	// Pieces are what the pre-tokenizer cuts Text into, without NFC and added tokens. demo.json has none.
+	Pieces []string `json:"pieces"`
 }
 
 func readJSON(t *testing.T, name string, into any) {
@@ -93,6 +108,9 @@ func TestGoldens(t *testing.T) {
 			for _, c := range cases {
 				if got := test.tok.Encode(plain(c.Text)); !slices.Equal(got, c.IDs) {
 					t.Errorf("Encode(%+q)\n got %v\nwant %v", c.Text, got, c.IDs)
+				}
+				if got := test.tok.classes.pieces(c.Text); c.Pieces != nil && !slices.Equal(got, c.Pieces) {
+					t.Errorf("pieces of %+q\n got %+q\nwant %+q", c.Text, got, c.Pieces)
 				}
 				if got := test.tok.Decode(c.IDs); got != c.Decoded {
 					t.Errorf("Decode(%v)\n got %+q\nwant %+q", c.IDs, got, c.Decoded)
