@@ -16,7 +16,7 @@ func (t *Tokenizer) Encode(spans []protocol.Span) []int32 {
 	done := 0 // text[:done] is encoded
 	for _, r := range open {
 		for at := r.start; at < r.end; {
-			start, end, id := t.trie.find(text[at:r.end])
+			start, end, id := t.matcher.find(text[at:r.end])
 			if id < 0 {
 				break
 			}

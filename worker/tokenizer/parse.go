@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -124,7 +125,7 @@ func (t *Tokenizer) setVocab(s *source) error {
 
 // setAdded takes the added tokens.
 func (t *Tokenizer) setAdded(s *source) error {
-	t.trie = newTrie()
+	seen := make(map[string]bool, len(s.added))
 	for _, a := range s.added {
 		switch {
 		case a.Content == "" || a.ID < 0 || a.ID > maxID:
@@ -140,16 +141,18 @@ func (t *Tokenizer) setAdded(s *source) error {
 		} else if !ok && t.Has(a.ID) {
 			return refuse("added token %.100q has id %d, which another token has", a.Content, a.ID)
 		}
-		if !t.trie.add(a.Content, a.ID) {
+		if seen[a.Content] {
 			return refuse("added token %.100q is there twice", a.Content)
 		}
+		seen[a.Content] = true
 		if missing := int(a.ID) + 1 - len(t.tokens); missing > 0 {
 			t.tokens = append(t.tokens, make([]string, missing)...)
 		}
 		t.tokens[a.ID] = strings.Clone(a.Content)
 		t.added = append(t.added, protocol.AddedToken{ID: a.ID, Content: t.tokens[a.ID], Special: a.Special})
 	}
-	slices.SortFunc(t.added, func(a, b protocol.AddedToken) int { return int(a.ID - b.ID) })
+	slices.SortFunc(t.added, func(a, b protocol.AddedToken) int { return cmp.Compare(a.ID, b.ID) })
+	t.matcher = newMatcher(t.added)
 	return nil
 }
 

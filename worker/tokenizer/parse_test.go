@@ -90,6 +90,8 @@ func TestParseRefuses(t *testing.T) {
 		{"negative id", `"ab": 256`, `"ab": -1`, "id -1"},
 		{"huge id", `"ab": 256`, `"ab": 2000000000`, "id 2000000000"},
 		{"id is no integer", `"ab": 256`, `"ab": 1.5`, "1.5"},
+		{"two vocabularies", `"merges"`, `"vocab": {}, "merges"`, "second vocabulary"},
+		{"two lists of merges", `"merges"`, `"merges": [], "merges"`, "second list"},
 		{"merge of unknown tokens", `"ab c"`, `"ab d"`, `"ab" and "d"`},
 		{"merge of one", `"ab c"`, `"ab"`, `"ab" and ""`},
 		{"merge of three", `"ab c"`, `["a","b","c"]`, "more than two"},

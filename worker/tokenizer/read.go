@@ -101,6 +101,9 @@ func (m *modelEntry) read(r *jsonReader) error {
 }
 
 func (m *modelEntry) readVocab(r *jsonReader) error {
+	if m.vocab != nil {
+		return r.failf("a second vocabulary")
+	}
 	// The real file has one entry in about 80 bytes; a map that grows step by step takes twice as long to fill.
 	m.vocab = make(map[string]int32, len(r.text)/80)
 	return r.object(func(token string) error {
@@ -118,6 +121,9 @@ func (m *modelEntry) readVocab(r *jsonReader) error {
 
 // readMerges reads pairs ["a","b"], or "a b" as older files have them.
 func (m *modelEntry) readMerges(r *jsonReader) error {
+	if m.merges != nil {
+		return r.failf("a second list of merges")
+	}
 	m.merges = make([][2]string, 0, len(m.vocab))
 	return r.array(func() error {
 		var pair [2]string

@@ -9,7 +9,7 @@ import "lilypad/protocol"
 type Tokenizer struct {
 	tokens  []string // raw bytes by id, added tokens included; "" where an id has no token
 	added   []protocol.AddedToken
-	trie    *trie
+	matcher *matcher
 	bytes   [256]int32 // id of each byte's own token
 	merges  *mergeTable
 	classes *classTable
