@@ -78,7 +78,7 @@ generated() { scripts/proto.sh --check; }
 
 demo() {
 	if python3 -c 'import numpy' 2>/dev/null; then
-		python3 scripts/demo-model/check.py
+		python3 -B scripts/demo-model/check.py
 	else
 		missing 'numpy for python3' 'scripts/demo-model/check.py compares export.py with the checkpoint'
 	fi
@@ -123,7 +123,7 @@ step() {
 case ${1:-all} in
 all) steps=$all ;;
 fast) steps=$fast ;;
-list) printf '%s\n' $all && exit ;;
+list) tr ' ' '\n' <<<"$all" && exit ;;
 *) steps=$* ;;
 esac
 for name in $steps; do
