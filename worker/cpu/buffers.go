@@ -74,6 +74,17 @@ func (b *buffers) grow(m *Model, rows int) {
 	}
 }
 
+// scratch is one thread's memory.
+type scratch struct {
+	tile        []float32 // [4, padded columns of the widest matrix]
+	scale, bias []float32 // [4, groups]
+	sums        []float32 // [4, groups]: sums of activations
+	dots        []quad    // [groups]
+	out, out2   []float32 // results of mulRows
+	scores      []float32 // [4, tokens]: attention
+	q, k, v     []float32 // one head each: DeltaNet
+}
+
 // newScratch sizes a thread's memory by the widest matrix.
 func (m *Model) newScratch() scratch {
 	s := m.shape

@@ -66,16 +66,19 @@ func unpackCodes(dst []float32, data []byte, bits uint) {
 func widen(dst []float32, data []byte, t checkpoint.DType) {
 	switch t {
 	case checkpoint.BF16:
+		src := blocks[[2]byte](data)[:len(dst)]
 		for i := range dst {
-			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(data[2*i:])) << 16)
+			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[i][:])) << 16)
 		}
 	case checkpoint.F16:
+		src := blocks[[2]byte](data)[:len(dst)]
 		for i := range dst {
-			dst[i] = halfFloat(binary.LittleEndian.Uint16(data[2*i:]))
+			dst[i] = halfFloat(binary.LittleEndian.Uint16(src[i][:]))
 		}
 	case checkpoint.F32:
+		src := blocks[[4]byte](data)[:len(dst)]
 		for i := range dst {
-			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[i][:]))
 		}
 	default:
 		panic("BUG: no float type: " + t.String())

@@ -43,39 +43,28 @@ func (b *batch) sumRow(t int) {
 	}
 }
 
-// scratch is one thread's memory.
-type scratch struct {
-	tile        []float32 // [4, padded columns of the widest matrix]
-	scale, bias []float32 // [4, groups]
-	sums        []float32 // [4, groups]: sums of activations
-	dots        []quad    // [groups]
-	out, out2   []float32 // results of mulRows
-	scores      []float32 // [4, tokens]: attention
-	q, k, v     []float32 // one head each: DeltaNet
-}
-
 // tileRows is how many rows of activations it takes to unpack any weights into a tile first.
 const tileRows = 4
 
 // mulRows computes rows [r, r+n) of w times m rows of activations: out[i*m+t] = w[r+i]·x[index[t]], or x[first+t] where
 // index is nil. out has room for n rounded up to 4 rows.
 func (s *scratch) mulRows(out []float32, w *checkpoint.Matrix, r, n int, x *batch, index []int32, first, m int) {
-	direct := m < tileRows && hasDirect(w)
-	for i := 0; i < n; i += 4 {
-		var rows [4]int // the last row stands in for rows that aren't wanted
-		for j := range rows {
-			rows[j] = r + min(i+j, n-1)
+	if m < tileRows && hasDirect(w) {
+		for t := range m {
+			s.mulDirect(out[t:], m, w, r, n, x, rowAt(index, first, t))
 		}
+		return
+	}
+	for i := 0; i < n; i += 4 {
+		rows := fourOf(r, n, i)
 		if w.Type == checkpoint.Affine {
 			s.loadScales(w, &rows)
 		}
-		if !direct {
-			for j, row := range rows {
-				unpackRow(s.tile[j*x.stride:(j+1)*x.stride], w, row)
-			}
+		for j, row := range rows {
+			unpackRow(s.tile[j*x.stride:(j+1)*x.stride], w, row)
 		}
 		o, t := out[i*m:(i+4)*m], 0
-		for ; !direct && t+4 <= m; t += 4 {
+		for ; t+4 <= m; t += 4 {
 			var at [4]int
 			for j := range at {
 				at[j] = rowAt(index, first, t+j)
@@ -83,10 +72,14 @@ func (s *scratch) mulRows(out []float32, w *checkpoint.Matrix, r, n int, x *batc
 			s.mulFour(o[t:], m, w, x, &at)
 		}
 		for ; t < m; t++ {
-			y := s.mulOne(w, &rows, direct, x, rowAt(index, first, t))
-			o[t], o[m+t], o[2*m+t], o[3*m+t] = y.a, y.b, y.c, y.d
+			s.mulOne(o[t:], m, w, x, rowAt(index, first, t))
 		}
 	}
+}
+
+// fourOf is the rows i to i+3 of [r, r+n); the last one stands in for rows beyond it, whose results nobody reads.
+func fourOf(r, n, i int) [4]int {
+	return [4]int{r + i, r + min(i+1, n-1), r + min(i+2, n-1), r + min(i+3, n-1)}
 }
 
 func rowAt(index []int32, first, t int) int {
@@ -96,16 +89,21 @@ func rowAt(index []int32, first, t int) int {
 	return int(index[t])
 }
 
-// loadScales converts scales and biases of four rows.
+// loadScales converts scales and biases of four rows, which are consecutive but at the end of a run.
 func (s *scratch) loadScales(w *checkpoint.Matrix, rows *[4]int) {
 	groups, stride := w.Groups(), w.ScaleRowBytes()
+	if at := rows[0] * stride; rows[3] == rows[0]+3 {
+		widen(s.scale[:4*groups], w.Scales[at:at+4*stride], w.ScaleType)
+		widen(s.bias[:4*groups], w.Biases[at:at+4*stride], w.ScaleType)
+		return
+	}
 	for j, row := range rows {
 		widen(s.scale[j*groups:(j+1)*groups], w.Scales[row*stride:(row+1)*stride], w.ScaleType)
 		widen(s.bias[j*groups:(j+1)*groups], w.Biases[row*stride:(row+1)*stride], w.ScaleType)
 	}
 }
 
-// loadSums fills sums[:groups] with the sum of activations in each group of an affine matrix.
+// loadSums fills sums, one for each group of an affine matrix, with the sum of row t's activations in it.
 func loadSums(sums []float32, w *checkpoint.Matrix, x *batch, t int) {
 	per, blockSums := w.Group/blockCols, x.blockSums(t)
 	for g := range sums {
@@ -117,38 +115,10 @@ func loadSums(sums []float32, w *checkpoint.Matrix, x *batch, t int) {
 	}
 }
 
-// mulOne is four rows of weights times one row of activations.
-func (s *scratch) mulOne(w *checkpoint.Matrix, rows *[4]int, direct bool, x *batch, t int) quad {
-	xb := x.blocks(t)
-	if w.Type != checkpoint.Affine {
-		return s.mulOneFloat(w, rows, direct, xb, x.stride)
-	}
-	groups, per := w.Groups(), w.Group/blockCols
-	sums := s.sums[:groups]
-	loadSums(sums, w, x, t)
-	dots := s.dots[:groups]
-	switch {
-	case direct && w.Bits == 4:
-		w0, w1, w2, w3 := fourRows[block4b](w, rows)
-		for g := range sums {
-			l, h := g*per, (g+1)*per
-			dots[g] = dotNibbles4(w0[l:h], w1[l:h], w2[l:h], w3[l:h], xb[l:h])
-		}
-	case direct:
-		w0, w1, w2, w3 := fourRows[block8b](w, rows)
-		for g := range sums {
-			l, h := g*per, (g+1)*per
-			dots[g] = dotBytes4(w0[l:h], w1[l:h], w2[l:h], w3[l:h], xb[l:h])
-		}
-	default:
-		w0, w1, w2, w3 := s.tileOf(x.stride)
-		for g := range sums {
-			l, h := g*per, (g+1)*per
-			dots[g] = dotTile4(w0[l:h], w1[l:h], w2[l:h], w3[l:h], xb[l:h])
-		}
-	}
+// addGroups adds the groups of four affine rows up: scale*dot + bias*sum in ascending order.
+func (s *scratch) addGroups(groups int) quad {
 	var y quad
-	scale, bias := s.scale[:4*groups], s.bias[:4*groups]
+	dots, sums, scale, bias := s.dots[:groups], s.sums[:groups], s.scale[:4*groups], s.bias[:4*groups]
 	for g, q := range dots {
 		sum := sums[g]
 		y.a += float32(scale[g]*q.a) + float32(bias[g]*sum)
@@ -159,24 +129,28 @@ func (s *scratch) mulOne(w *checkpoint.Matrix, rows *[4]int, direct bool, x *bat
 	return y
 }
 
-// mulOneFloat is mulOne for stored floats.
-func (s *scratch) mulOneFloat(w *checkpoint.Matrix, rows *[4]int, direct bool, xb []block32, stride int) quad {
-	const per = floatGroup / blockCols
-	var y quad
-	if direct {
-		w0, w1, w2, w3 := fourRows[blockHf](w, rows)
-		for l := 0; l < len(xb); l += per {
-			h := min(l+per, len(xb))
-			y.add(dotHalves4(w0[l:h], w1[l:h], w2[l:h], w3[l:h], xb[l:h]))
+// mulOne is the four rows of the tile times row t of x; results are m apart.
+func (s *scratch) mulOne(out []float32, m int, w *checkpoint.Matrix, x *batch, t int) {
+	xb, n := x.blocks(t), x.stride/blockCols
+	tile := blocks[block32](s.tile[:4*x.stride])
+	w0, w1, w2, w3 := tile[:n], tile[n:2*n], tile[2*n:3*n], tile[3*n:]
+	if w.Type != checkpoint.Affine {
+		const per = floatGroup / blockCols
+		var y quad
+		for l := 0; l < n; l += per {
+			h := min(l+per, n)
+			y.add(dotTile4(w0[l:h], w1[l:h], w2[l:h], w3[l:h], xb[l:h]))
 		}
-		return y
+		y.store(out, m)
+		return
 	}
-	w0, w1, w2, w3 := s.tileOf(stride)
-	for l := 0; l < len(xb); l += per {
-		h := min(l+per, len(xb))
-		y.add(dotTile4(w0[l:h], w1[l:h], w2[l:h], w3[l:h], xb[l:h]))
+	groups, per := w.Groups(), w.Group/blockCols
+	loadSums(s.sums[:groups], w, x, t)
+	for g := range groups {
+		l, h := g*per, (g+1)*per
+		s.dots[g] = dotTile4(w0[l:h], w1[l:h], w2[l:h], w3[l:h], xb[l:h])
 	}
-	return y
+	s.addGroups(groups).store(out, m)
 }
 
 // mulFour is the four rows of the tile times four rows of activations: out[j*m+i] is row j times activations i. A product
@@ -206,8 +180,7 @@ func (s *scratch) mulFour(out []float32, m int, w *checkpoint.Matrix, x *batch, 
 			y.c += float32(scale*q.c) + float32(bias*sums[2*groups+g])
 			y.d += float32(scale*q.d) + float32(bias*sums[3*groups+g])
 		}
-		o := out[j*m : j*m+4]
-		o[0], o[1], o[2], o[3] = y.a, y.b, y.c, y.d
+		y.store(out[j*m:], 1)
 	}
 }
 
@@ -218,26 +191,7 @@ func (y *quad) add(q quad) {
 	y.d += q.d
 }
 
-// hasDirect says that a kernel reads w as it is stored.
-func hasDirect(w *checkpoint.Matrix) bool {
-	switch w.Type {
-	case checkpoint.Affine:
-		return w.Bits == 4 || w.Bits == 8
-	case checkpoint.BF16:
-		return w.Cols%blockCols == 0
-	}
-	return false
-}
-
-// fourRows views four stored rows as blocks.
-func fourRows[B any](w *checkpoint.Matrix, rows *[4]int) (w0, w1, w2, w3 []B) {
-	n := w.RowBytes()
-	row := func(r int) []B { return blocks[B](w.Data[r*n : (r+1)*n]) }
-	return row(rows[0]), row(rows[1]), row(rows[2]), row(rows[3])
-}
-
-// tileOf views the four rows of the tile as blocks.
-func (s *scratch) tileOf(stride int) (w0, w1, w2, w3 []block32) {
-	row := func(j int) []block32 { return blocks[block32](s.tile[j*stride : (j+1)*stride]) }
-	return row(0), row(1), row(2), row(3)
+// store writes the four results stride apart.
+func (y quad) store(out []float32, stride int) {
+	out[0], out[stride], out[2*stride], out[3*stride] = y.a, y.b, y.c, y.d
 }
