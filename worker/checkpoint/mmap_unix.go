@@ -25,8 +25,11 @@ func mapFile(path string) ([]byte, func() error, error) {
 		return nil, nil, err
 	}
 	size := info.Size()
-	if !info.Mode().IsRegular() || size > math.MaxInt {
-		return nil, nil, fmt.Errorf("%s is no regular file of at most %d bytes", path, math.MaxInt)
+	if !info.Mode().IsRegular() {
+		return nil, nil, errors.New("it is no regular file")
+	}
+	if size > math.MaxInt {
+		return nil, nil, fmt.Errorf("it has %d bytes, more than the %d that can be mapped", size, math.MaxInt)
 	}
 	if size == 0 {
 		return nil, func() error { return nil }, nil

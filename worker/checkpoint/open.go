@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"lilypad/protocol"
 )
 
 // Options say how to load. The zero value loads everything as stored.
@@ -62,7 +64,7 @@ func (c *Checkpoint) Close() error {
 // load reads everything and checks it. Small files come first, so that a wrong directory is refused at once.
 func (d *directory) load(name string, opt Options) (_ *Checkpoint, err error) {
 	if opt.Quantize != 0 && opt.Quantize != 4 && opt.Quantize != 8 {
-		return nil, refuse("quantize is %d, want 4 or 8", opt.Quantize)
+		return nil, protocol.Errorf(protocol.CodeInvalid, "quantize is %d, want 4, 8 or 0 for weights as stored", opt.Quantize)
 	}
 	c := &Checkpoint{Name: name}
 	defer func() {
