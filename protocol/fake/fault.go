@@ -155,7 +155,7 @@ func dieAs(how string) {
 		fmt.Fprintln(stderr, `{"@level":"error","@message":5,"@timestamp":7}`)
 		os.Exit(3)
 	default:
-		panic("fake worker: asked to panic")
+		go panic("fake worker: asked to panic") // on a goroutine of its own: deferred calls would clean up the heartbeat
 	}
 }
 

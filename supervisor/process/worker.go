@@ -5,7 +5,6 @@ package process
 import (
 	"context"
 	"sync"
-	"time"
 
 	"lilypad/protocol"
 )
@@ -16,37 +15,15 @@ type Worker struct {
 	Info        protocol.ModelInfo
 	Incarnation int // counts starts, from 1
 
-	once    sync.Once
+	noticed sync.Once
+	judged  sync.Once
 	gone    chan struct{}
 	settled chan struct{}
 	verdict Verdict
 }
 
-// Cause is the kind of a worker's death.
-type Cause string
-
-// The causes of a death.
-const (
-	Jetsam   Cause = "jetsam"       // SIGKILL under memory pressure, or an out-of-memory kill
-	GPUFault Cause = "gpu_fault"    // the GPU driver or a Metal assertion ended it
-	Crash    Cause = "native_crash" // SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGTRAP
-	Panic    Cause = "panic"        // a Go panic or fatal error
-	Exited   Cause = "exited"       // another exit code
-	Killed   Cause = "killed"       // SIGKILL or SIGTERM from outside, no memory pressure seen
-	Ours     Cause = "ours"         // we asked for it
-	Stalled  Cause = "stalled"      // we killed it since it made no progress
-)
-
-// Verdict tells how a worker died, with no prompt text.
-type Verdict struct {
-	Cause       Cause
-	Signal      string        // "killed", "segmentation fault" ...; empty without one
-	ExitCode    int           // -1 without one
-	Incarnation int           //
-	Sign        string        // what was noticed first: "connection", "exit", "heartbeat"
-	Beat        protocol.Beat // last heartbeat: phase, layer, step, bytes and the running request
-	Evidence    []string      // short lines for a person: pressure seen, last native log line
-	At          time.Time
+func newWorker(incarnation int) *Worker {
+	return &Worker{Incarnation: incarnation, gone: make(chan struct{}), settled: make(chan struct{})}
 }
 
 // Gone is closed as soon as the first sign of death is seen.
@@ -64,15 +41,25 @@ func (w *Worker) Verdict(ctx context.Context) (Verdict, error) {
 
 // Attach wraps an engine that is not a process of ours (in tests and benchmarks). die ends the worker with a verdict.
 func Attach(engine protocol.Engine, info protocol.ModelInfo, incarnation int) (w *Worker, die func(Verdict)) {
-	w = &Worker{Engine: engine, Info: info, Incarnation: incarnation, gone: make(chan struct{}), settled: make(chan struct{})}
-	return w, w.die
+	w = newWorker(incarnation)
+	w.Engine, w.Info = engine, info
+	return w, w.settle
 }
 
-// die records the verdict once and wakes everybody who waits.
-func (w *Worker) die(v Verdict) {
-	w.once.Do(func() {
-		w.verdict = v
+// notice wakes everybody who waits for the death; only the first sign counts. It reports whether this was it.
+func (w *Worker) notice() (first bool) {
+	w.noticed.Do(func() {
 		close(w.gone)
+		first = true
+	})
+	return first
+}
+
+// settle records the verdict, once.
+func (w *Worker) settle(v Verdict) {
+	w.notice()
+	w.judged.Do(func() {
+		w.verdict = v
 		close(w.settled)
 	})
 }
