@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 )
 
@@ -123,7 +122,7 @@ func (t *tokenText) UnmarshalJSON(data []byte) error {
 	var text *string
 	if json.Unmarshal(data, &text) != nil {
 		if err := json.Unmarshal(data, &object); err != nil || object.Content == nil {
-			return fmt.Errorf("a token is neither a string, null nor an object with content")
+			return formError("a token is neither a string, null nor an object with content")
 		}
 		text = object.Content
 	}
@@ -143,7 +142,7 @@ func (t *templateText) UnmarshalJSON(data []byte) error {
 	}
 	var named []struct{ Name, Template string }
 	if err := json.Unmarshal(data, &named); err != nil {
-		return fmt.Errorf("chat_template is neither a string nor a list of named templates")
+		return formError("chat_template is neither a string nor a list of named templates")
 	}
 	for _, n := range named {
 		if n.Name == "default" {

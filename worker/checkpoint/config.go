@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -324,7 +323,7 @@ func (l *idList) UnmarshalJSON(data []byte) error {
 	}
 	var many []int32
 	if err := json.Unmarshal(data, &many); err != nil {
-		return fmt.Errorf("eos_token_id is neither a token id nor a list of them")
+		return formError("eos_token_id is neither a token id nor a list of them")
 	}
 	*l = many
 	return nil
@@ -343,8 +342,17 @@ func checkIDs(file string, ids []int32, vocab int) error {
 // given is false for a JSON value that is missing or null.
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
+// formError is what our own JSON types say of a value of the wrong form.
+type formError string
+
+func (e formError) Error() string { return string(e) }
+
 // jsonRefusal turns an error of encoding/json into our sentence.
 func jsonRefusal(file string, err error) error {
+	var form formError
+	if errors.As(err, &form) {
+		return refuse("%s: %v", file, form)
+	}
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) && wrong.Field != "" {
 		return refuse("%s: %s is a JSON %s, want %s", file, wrong.Field, wrong.Value, wrong.Type)

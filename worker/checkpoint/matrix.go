@@ -115,12 +115,18 @@ func unpack(bits int, data []byte, dst []float32) {
 	}
 }
 
-// pack writes code i of a row of zeroed bytes.
-func pack(bits int, data []byte, i int, code uint32) {
-	at := i * bits
-	word := code << (at & 7)
-	data[at>>3] |= byte(word)
-	if word > 0xFF {
-		data[at>>3+1] |= byte(word >> 8)
+// pack writes the codes of a row, the inverse of unpack. A row of whole groups fills whole bytes.
+func pack(bits int, codes []uint32, data []byte) {
+	var have, next int
+	var word uint32
+	for _, c := range codes {
+		word |= c << have
+		have += bits
+		for have >= 8 {
+			data[next] = byte(word)
+			next++
+			word >>= 8
+			have -= 8
+		}
 	}
 }

@@ -69,19 +69,19 @@ func quantized(m *Matrix, bits, group int) Matrix {
 	q.Data = make([]byte, q.Rows*q.RowBytes())
 	q.Scales = make([]byte, q.Rows*q.ScaleRowBytes())
 	q.Biases = make([]byte, q.Rows*q.ScaleRowBytes())
-	row := make([]float32, m.Cols)
+	row, codes := make([]float32, m.Cols), make([]uint32, m.Cols)
 	for r := range m.Rows {
 		m.Row(r, row)
-		data := q.Data[r*q.RowBytes():]
 		for g := range q.Groups() {
 			w := row[g*group:][:group]
 			scale, bias := groupParameters(w, bits)
 			encode(q.ScaleType, q.Scales, r*q.Groups()+g, scale)
 			encode(q.ScaleType, q.Biases, r*q.Groups()+g, bias)
 			for i, v := range w {
-				pack(bits, data, g*group+i, code(v, scale, bias, bits))
+				codes[g*group+i] = code(v, scale, bias, bits)
 			}
 		}
+		pack(bits, codes, q.Data[r*q.RowBytes():])
 	}
 	return q
 }
@@ -105,10 +105,13 @@ func groupParameters(w []float32, bits int) (scale, bias float32) {
 	return scale, 0
 }
 
-// code is the nearest code of v; the mask keeps a NaN from spilling into its neighbours.
+// code is the nearest code of v, halves away from zero. A NaN becomes 0.
 func code(v, scale, bias float32, bits int) uint32 {
-	most := uint32(1)<<bits - 1
-	return uint32(min(max(round((v-bias)/scale), 0), float32(most))) & most
+	x, most := (v-bias)/scale, float32(int(1)<<bits-1)
+	if !(x > 0) {
+		return 0
+	}
+	return uint32(float64(min(x, most)) + 0.5) // exact in float64, and so is the cut
 }
 
 // round rounds to the nearest integer, halves away from zero.

@@ -88,7 +88,7 @@ func TestRefusals(t *testing.T) {
 		{"no ffn", text("mlp_only_layers", []int{1}), nil, `config.json: intermediate_size is missing`},
 		{"eos beyond vocabulary", func(b *build) { b.config["eos_token_id"] = []int{60, 64} }, nil, `config.json: eos_token_id is 64, want 0 to 63`},
 		{"eos of no known form", func(b *build) { b.config["eos_token_id"] = "x" }, nil,
-			`config.json is broken JSON: eos_token_id is neither a token id nor a list of them`},
+			`config.json: eos_token_id is neither a token id nor a list of them`},
 		{"fp8", func(b *build) { b.config["quantization_config"] = map[string]any{"quant_method": "fp8"} }, nil,
 			`config.json: quantization_config has quant_method "fp8"; Lilypad runs MLX affine or unquantised checkpoints`},
 		{"mxfp4", func(b *build) {
@@ -189,7 +189,7 @@ func TestRefusals(t *testing.T) {
 			`tokenizer.json: added token "<|im_end|>" has the id 64, want 0 to 63`},
 		{"top_p", nil, file("generation_config.json", `{"top_p":1.5}`), `generation_config.json: top_p is 1.5, want above 0 and at most 1`},
 		{"token of another form", nil, file("tokenizer_config.json", `{"eos_token":7}`),
-			`tokenizer_config.json is broken JSON: a token is neither a string, null nor an object with content`},
+			`tokenizer_config.json: a token is neither a string, null nor an object with content`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBuild()
