@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +19,12 @@ import (
 	"lilypad/worker/tokenizer"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asWorker) != "" {
+		os.Exit(runWorker())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const testVocab = 3072 // rows of the demo model's head
 
@@ -139,7 +145,7 @@ func (a *answer) add(t testing.TB, ev protocol.Event) {
 	}
 }
 
-func ask(t testing.TB, e *Engine, req protocol.GenerateRequest) answer {
+func ask(t testing.TB, e protocol.Engine, req protocol.GenerateRequest) answer {
 	t.Helper()
 	var a answer
 	if err := e.Generate(context.Background(), req, func(ev protocol.Event) error { a.add(t, ev); return nil }); err != nil {

@@ -29,6 +29,7 @@ func replays(t *testing.T, start func() *Engine, req protocol.GenerateRequest) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	numerics := numericsOf(t, first)
 	for _, cut := range cuts {
 		if cut.at == len(whole.tokens) {
 			continue
@@ -36,7 +37,7 @@ func replays(t *testing.T, start func() *Engine, req protocol.GenerateRequest) {
 		again := req
 		again.Tokens = append(slices.Clone(req.Tokens), whole.ids()[:cut.at]...)
 		again.MaxTokens = req.MaxTokens - cut.at
-		again.Schedule, again.Numerics = cut.schedule, numericsOf(t, first)
+		again.Schedule, again.Numerics = cut.schedule, numerics
 		rest := ask(t, start(), again)
 		if diff := cmp.Diff(whole.tokens[cut.at:], rest.tokens); diff != "" || rest.done != whole.done {
 			t.Fatalf("replayed after %d tokens of %d: %+v, want %+v: %s", cut.at, len(whole.tokens), rest.done, whole.done, diff)
