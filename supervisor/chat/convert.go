@@ -8,15 +8,20 @@ import (
 	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
-// null is Python's None in a template. Gonja takes any nil pointer for none, and this one can be told from undefined.
-type null struct{}
+// null is Python's None in a template: false, printed as None, without members, and not what gonja takes for undefined.
+// Gonja sees an empty array.
+type null [0]struct{}
 
-var none = exec.AsValue((*null)(nil))
+func (null) String() string { return "None" }
+
+var none = exec.AsValue(null{})
 
 func isNone(v *exec.Value) bool {
-	_, ok := v.Interface().(*null)
+	_, ok := v.Interface().(null)
 	return ok
 }
+
+func isList(v *exec.Value) bool { return v.IsList() && !isNone(v) }
 
 // isUndefined tells whether v is what gonja gives for a variable or member that isn't there.
 func isUndefined(v *exec.Value) bool { return !v.Val.IsValid() }
@@ -71,13 +76,12 @@ func templateNumber(literal string) any {
 
 // fromTemplate converts a value of a template back, to print it as JSON.
 func fromTemplate(v *exec.Value) Value {
-	if v.IsNil() {
-		if isUndefined(v) {
-			fail("the chat template prints an undefined value as JSON")
-		}
-		return Null
+	if isUndefined(v) {
+		fail("the chat template prints an undefined value as JSON")
 	}
 	switch x := v.Interface().(type) {
+	case null:
+		return Null
 	case string:
 		return Value{kind: StringKind, text: x}
 	case bool:
@@ -96,7 +100,7 @@ func fromTemplate(v *exec.Value) Value {
 		}
 		return Value{kind: ObjectKind, fields: fields}
 	}
-	if !v.IsList() {
+	if !isList(v) {
 		fail("the chat template prints %s as JSON", v.Val.Kind())
 	}
 	items := make([]Value, v.Len())
@@ -150,7 +154,7 @@ func toList(values []*exec.Value) *exec.Value {
 
 // length is Python's len.
 func length(v *exec.Value) int {
-	if !v.IsString() && !v.IsDict() && !v.IsList() {
+	if !v.IsString() && !v.IsDict() && !isList(v) {
 		fail("the chat template takes the length of %s", kindOf(v))
 	}
 	return v.Len()
@@ -161,7 +165,7 @@ func kindOf(v *exec.Value) string {
 	switch {
 	case isUndefined(v):
 		return "an undefined value"
-	case v.IsNil():
+	case isNone(v):
 		return "None"
 	case v.IsString():
 		return "a string"

@@ -8,15 +8,18 @@ import (
 	"github.com/nikolalohinski/gonja/v2/tokens"
 )
 
-// desugar rewrites the expressions of a template into the part of Jinja2's grammar that gonja has:
+// desugar rewrites the expressions of a template into the part of Jinja2 that gonja has and gets right:
 //
-//	a if c else b     ->  [(c) and [a] or [b]][0][0]     lazy, since a list with an element is true
-//	(a).method()      ->  [a][0].method()                gonja calls no method of a parenthesis
+//	a if c else b     ->  [(c) and [a] or [b]][0][0]     gonja has no conditional inside of an expression; this one is
+//	                                                     lazy, since a list with an element is true
+//	x.f(a)            ->  __call(x, "f", a)              methods are ours, and gonja evaluates x twice
+//	x[i]              ->  __item(x, i)                   gonja counts bytes and finds no [-1] in a list of one
 //	none, None        ->  __none                         gonja takes its own for undefined
 //	{}                ->  dict()                         gonja takes a literal {} for true
 //
-// and finds what gonja would find only when it gets there: filters, tests and statements that don't exist. Text outside
-// of {{ }} and {% %} and the numbering of lines stay as they are. The source must have gone through normalizeSource.
+// It also finds what gonja would find only when it gets there: filters, tests and statements that don't exist. Text
+// outside of {{ }} and {% %} and the numbering of lines stay as they are. The source must have gone through
+// normalizeSource.
 func desugar(source string, cfg *config.Config) (string, error) {
 	d := desugarer{source: source}
 	stream := tokens.LexAll(source, cfg)
@@ -100,35 +103,31 @@ func (d *desugarer) region(end tokens.Type, conditional bool) error {
 }
 
 // elements rewrites expressions separated by commas, colons or equals signs up to a token of type end, which it leaves.
-// single is false unless there is just one, without a separator.
-func (d *desugarer) elements(end tokens.Type, conditional bool) (body string, single bool, err error) {
+// separated tells whether there was a separator.
+func (d *desugarer) elements(end tokens.Type, conditional bool) (body string, separated bool, err error) {
 	var out strings.Builder
-	var parts []part
-	single = true
+	var e expression
 	flush := func() {
-		out.WriteString(join(parts, conditional))
-		parts = parts[:0]
+		out.WriteString(join(e.parts, conditional))
+		e = expression{}
 	}
 	for {
 		tok := d.peek()
 		switch tok.Type {
 		case end:
-			single = single && len(parts) > 0
 			flush()
-			return out.String(), single, nil
+			return out.String(), separated, nil
 		case tokens.EOF, tokens.BlockEnd, tokens.VariableEnd:
 			return "", false, fmt.Errorf("line %d: an expression ends too early", tok.Line)
 		case tokens.Comma, tokens.Colon, tokens.Assign:
 			flush()
-			single = false
+			separated = true
 			_, raw := d.next()
 			out.WriteString(raw)
 		default:
-			p, err := d.part()
-			if err != nil {
+			if err := d.part(&e); err != nil {
 				return "", false, err
 			}
-			parts = append(parts, p)
 		}
 	}
 }
@@ -139,41 +138,54 @@ type part struct {
 	word string // of a name: "if" and "else" are what join looks for
 }
 
-func (d *desugarer) part() (part, error) {
+// expression is the beginning of an expression. From operand on its parts are the operand being read, such as x.y(z).
+type expression struct {
+	parts   []part
+	operand int
+}
+
+func (e *expression) begin(p part) {
+	e.operand = len(e.parts)
+	e.parts = append(e.parts, p)
+}
+
+func (e *expression) extend(p part) { e.parts = append(e.parts, p) }
+
+// wrap puts the operand, without its last n parts, into a call of one of our functions.
+func (e *expression) wrap(function string, n int, arguments, space string) {
+	receiver := join(e.parts[e.operand:len(e.parts)-n], false)
+	e.parts = append(e.parts[:e.operand], part{text: function + "(" + receiver + arguments + ")" + space})
+}
+
+func (d *desugarer) part(e *expression) error {
 	before := d.before()
 	tok, raw := d.next()
 	switch tok.Type {
-	case tokens.LeftParenthesis:
-		return d.parenthesis(tok, raw, callable(before))
-	case tokens.LeftBracket:
-		return d.bracket(raw, tokens.RightBracket)
-	case tokens.LeftBrace:
-		if d.peek().Type == tokens.RightBrace {
-			_, closing := d.next()
-			return part{text: "dict()" + space(closing)}, nil
-		}
-		return d.bracket(raw, tokens.RightBrace)
-	case tokens.Not: // gonja reads `not[` as a name
-		return part{text: "not " + raw[len("not"):]}, nil
+	case tokens.LeftParenthesis, tokens.LeftBracket, tokens.LeftBrace:
+		return d.bracket(e, tok, raw, isOperand(before))
+	case tokens.Dot:
+		e.extend(part{text: raw})
 	case tokens.Name:
-		return d.name(tok, raw, before)
+		return d.name(e, tok, raw, before)
+	default:
+		e.begin(part{text: raw})
 	}
-	return part{text: raw}, nil
+	return nil
 }
 
-// before returns the type of the last token and of the one before it.
+// before returns the last token and the one before it.
 func (d *desugarer) before() [2]*tokens.Token {
 	return [2]*tokens.Token{d.tokens[max(0, d.at-1)], d.tokens[max(0, d.at-2)]}
 }
 
-// callable tells whether a parenthesis after these tokens holds arguments.
-func callable(before [2]*tokens.Token) bool {
+// isOperand tells whether a bracket after these tokens is a call or a subscript.
+func isOperand(before [2]*tokens.Token) bool {
 	switch before[0].Type {
-	case tokens.RightParenthesis, tokens.RightBracket:
+	case tokens.RightParenthesis, tokens.RightBracket, tokens.RightBrace, tokens.String:
 		return true
 	case tokens.Name:
 		switch before[0].Val {
-		case "if", "elif", "else", "call":
+		case "if", "elif", "else", "call", "do", "in", "is", "and", "or", "not":
 			return before[1].Type == tokens.Dot
 		}
 		return true
@@ -181,47 +193,63 @@ func callable(before [2]*tokens.Token) bool {
 	return false
 }
 
-func (d *desugarer) name(tok *tokens.Token, raw string, before [2]*tokens.Token) (part, error) {
+func (d *desugarer) name(e *expression, tok *tokens.Token, raw string, before [2]*tokens.Token) error {
 	p := part{text: raw, word: tok.Val}
 	isTest := before[0].Type == tokens.Is || before[0].Type == tokens.Not && before[1].Type == tokens.Is
 	switch {
 	case before[0].Type == tokens.Dot:
-		p.word = ""
+		e.extend(part{text: raw})
+		return nil
 	case before[0].Type == tokens.Pipe:
 		if _, ok := filters[tok.Val]; !ok {
-			return p, fmt.Errorf("line %d: the filter %q is not supported", tok.Line, tok.Val)
+			return fmt.Errorf("line %d: the filter %q is not supported", tok.Line, tok.Val)
 		}
 	case isTest:
 		if _, ok := tests[tok.Val]; !ok {
-			return p, fmt.Errorf("line %d: the test %q is not supported", tok.Line, tok.Val)
+			return fmt.Errorf("line %d: the test %q is not supported", tok.Line, tok.Val)
 		}
 	case tok.Val == "none" || tok.Val == "None":
 		p.text = noneName + raw[len(tok.Val):]
 	case tok.Val == "recursive":
-		return p, fmt.Errorf("line %d: recursive loops are not supported", tok.Line)
+		return fmt.Errorf("line %d: recursive loops are not supported", tok.Line)
 	}
-	return p, nil
+	e.begin(p)
+	return nil
 }
 
-func (d *desugarer) parenthesis(open *tokens.Token, raw string, call bool) (part, error) {
-	body, single, err := d.elements(tokens.RightParenthesis, true)
-	if err != nil {
-		return part{}, err
-	}
-	_, closing := d.next()
-	if call || !single {
-		return part{text: raw + body + closing}, nil
-	}
-	return part{text: "[" + raw[1:] + body + "][0]" + space(closing)}, nil
+var closing = map[tokens.Type]tokens.Type{
+	tokens.LeftParenthesis: tokens.RightParenthesis,
+	tokens.LeftBracket:     tokens.RightBracket,
+	tokens.LeftBrace:       tokens.RightBrace,
 }
 
-func (d *desugarer) bracket(raw string, end tokens.Type) (part, error) {
-	body, _, err := d.elements(end, true)
+// bracket goes on after an opening bracket, which follows an operand or stands on its own.
+func (d *desugarer) bracket(e *expression, open *tokens.Token, raw string, follows bool) error {
+	body, separated, err := d.elements(closing[open.Type], true)
 	if err != nil {
-		return part{}, err
+		return err
 	}
-	_, closing := d.next()
-	return part{text: raw + body + closing}, nil
+	_, end := d.next()
+	space := end[1:] // so that lines keep their numbers
+	n := len(e.parts)
+	isMethod := n-e.operand > 2 && strings.HasPrefix(e.parts[n-2].text, ".")
+	switch {
+	case follows && open.Type == tokens.LeftParenthesis && isMethod:
+		arguments := fmt.Sprintf(", %q", strings.TrimSpace(e.parts[n-1].text))
+		if strings.TrimSpace(body) != "" {
+			arguments += ", " + body
+		}
+		e.wrap(callName, 2, arguments, space)
+	case follows && open.Type == tokens.LeftBracket && !separated:
+		e.wrap(itemName, 0, ", "+body, space)
+	case follows:
+		e.extend(part{text: raw + body + end})
+	case open.Type == tokens.LeftBrace && strings.TrimSpace(body) == "":
+		e.begin(part{text: "dict()" + space})
+	default:
+		e.begin(part{text: raw + body + end})
+	}
+	return nil
 }
 
 // join writes one expression.
@@ -250,9 +278,6 @@ func join(parts []part, conditional bool) string {
 	}
 	return "[(" + join(condition, false) + ") and [" + join(value, false) + "] or [" + alternative + "]][0][0] "
 }
-
-// space returns what follows the one character of a closing bracket, so that lines keep their numbers.
-func space(closing string) string { return closing[1:] }
 
 var statementWords = wordSet("if elif else endif for endfor set endset macro endmacro raw endraw with endwith " +
 	"do break continue filter endfilter call endcall generation endgeneration")

@@ -19,6 +19,8 @@ import (
 const (
 	noneName      = "__none"
 	undefinedName = "__undefined"
+	callName      = "__call"
+	itemName      = "__item"
 	budgetName    = "(budget)"
 )
 
@@ -38,15 +40,8 @@ func newEnvironment(now func() time.Time) *exec.Environment {
 		Filters:           exec.NewFilterSet(filters),
 		Tests:             exec.NewTestSet(tests),
 		ControlStructures: statements,
-		Methods: exec.Methods{
-			Bool:  exec.NewMethodSet(map[string]exec.Method[bool]{}),
-			Int:   exec.NewMethodSet(map[string]exec.Method[int]{}),
-			Float: exec.NewMethodSet(map[string]exec.Method[float64]{}),
-			Str:   exec.NewMethodSet(stringMethods),
-			Dict:  exec.NewMethodSet(dictMethods),
-			List:  exec.NewMethodSet(listMethods),
-		},
-		Context: exec.NewContext(globals(now)),
+		Methods:           builtins.Methods, // never called, see desugar
+		Context:           exec.NewContext(globals(now)),
 	}
 }
 

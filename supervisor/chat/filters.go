@@ -39,9 +39,7 @@ var filters = func() map[string]exec.FilterFunction {
 		"title":      func(v *exec.Value, _ arguments) any { return titleCase(printed(v)) },
 		"capitalize": func(v *exec.Value, _ arguments) any { return capitalize(printed(v)) },
 		"indent":     filterIndent,
-		"replace": func(v *exec.Value, a arguments) any {
-			return strings.Replace(printed(v), a.mustText(0, "old"), a.mustText(1, "new"), a.number(2, "count", -1))
-		},
+		"replace":    func(v *exec.Value, a arguments) any { return replace(printed(v), a) },
 	} {
 		set[name] = func(_ *exec.Evaluator, in *exec.Value, params *exec.VarArgs) *exec.Value {
 			if in.IsError() {
@@ -56,7 +54,7 @@ var filters = func() map[string]exec.FilterFunction {
 	return set
 }()
 
-// printed is Python's str, but None and undefined values are empty, as they are where a template prints them.
+// printed is Python's str; an undefined value is empty.
 func printed(v *exec.Value) string { return v.String() }
 
 // jsonStyleOf reads the arguments that transformers gives its tojson.
@@ -64,7 +62,7 @@ func jsonStyleOf(a arguments) jsonStyle {
 	style := plainStyle
 	style.ascii = a.truth(0, "ensure_ascii")
 	style.sortKeys = a.truth(3, "sort_keys")
-	if indent := a.get(1, "indent"); indent != nil && !indent.IsNil() {
+	if indent := a.get(1, "indent"); indent != nil && !isNone(indent) {
 		style.multiline, style.comma = true, ","
 		if indent.IsString() {
 			style.indent = indent.String()
@@ -174,8 +172,8 @@ var tests = func() map[string]exec.TestFunction {
 		"float":     func(v *exec.Value) bool { return v.IsFloat() },
 		"number":    func(v *exec.Value) bool { return v.IsNumber() || v.IsBool() || isBigInt(v) },
 		"mapping":   func(v *exec.Value) bool { return v.IsDict() },
-		"iterable":  func(v *exec.Value) bool { return v.IsIterable() || isUndefined(v) },
-		"sequence":  func(v *exec.Value) bool { return v.IsIterable() || isUndefined(v) },
+		"iterable":  isIterable,
+		"sequence":  isIterable,
 		"callable":  func(v *exec.Value) bool { return v.IsCallable() },
 		"lower":     func(v *exec.Value) bool { s := printed(v); return strings.ToLower(s) == s && strings.ToUpper(s) != s },
 		"upper":     func(v *exec.Value) bool { s := printed(v); return strings.ToUpper(s) == s && strings.ToLower(s) != s },
@@ -189,6 +187,11 @@ var tests = func() map[string]exec.TestFunction {
 	}
 	return set
 }()
+
+// isIterable is Jinja2's: an undefined value is an empty iterable.
+func isIterable(v *exec.Value) bool {
+	return v.IsString() || v.IsDict() || isList(v) || isUndefined(v)
+}
 
 func isBigInt(v *exec.Value) bool {
 	_, ok := v.Interface().(*bigInt)

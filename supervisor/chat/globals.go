@@ -12,6 +12,8 @@ import (
 func globals(now func() time.Time) map[string]any {
 	return map[string]any{
 		noneName: none,
+		callName: callMethod,
+		itemName: item,
 		"raise_exception": func(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 			panic(failure{message: arguments{args}.mustText(0, "message"), raised: true})
 		},
@@ -22,6 +24,60 @@ func globals(now func() time.Time) map[string]any {
 		"dict":      namespace,
 		"range":     rangeList,
 	}
+}
+
+// callMethod is x.name(...) for methods of Python's str, dict and list, and for functions that are members of x.
+func callMethod(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
+	self, name := args.Args[0], args.Args[1].String()
+	rest := &exec.VarArgs{Args: args.Args[2:], KwArgs: args.KwArgs}
+	var methods map[string]method
+	switch {
+	case self.IsString():
+		methods = stringMethods
+	case self.IsDict():
+		methods = dictMethods
+	case isList(self):
+		methods = listMethods
+	}
+	if call, ok := methods[name]; ok {
+		return exec.ToValue(call(self, arguments{rest}))
+	}
+	if !isUndefined(self) {
+		switch member, _ := self.Get(name); call := member.Interface().(type) {
+		case func(*exec.VarArgs) *exec.Value: // loop.cycle and the like
+			return call(rest)
+		case exec.Macro:
+			return call(rest)
+		}
+	}
+	fail("the chat template calls %s of %s, which is not supported", name, kindOf(self))
+	return nil
+}
+
+// item is x[key]: a character, an element or a member; undefined if there is none.
+func item(_ *exec.Evaluator, args *exec.VarArgs) *exec.Value {
+	self, key := args.Args[0], args.Args[1]
+	switch {
+	case isUndefined(self):
+		fail("the chat template takes an item of an undefined value")
+	case key.IsString():
+		value, ok := self.GetItem(key.String())
+		if !ok && !self.IsDict() {
+			value, ok = self.GetAttribute(key.String())
+		}
+		if ok {
+			return value
+		}
+	case key.IsInteger() && (self.IsString() || isList(self)):
+		i, n := key.Integer(), self.Len()
+		if i < 0 {
+			i += n
+		}
+		if 0 <= i && i < n {
+			return self.Index(i)
+		}
+	}
+	return exec.AsValue(nil)
 }
 
 func namespace(_ *exec.Evaluator, args *exec.VarArgs) *exec.Value {

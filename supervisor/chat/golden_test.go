@@ -157,9 +157,53 @@ func TestDemoGoldens(t *testing.T) {
 // named by LILYPAD_OFFICIAL_TEMPLATE and LILYPAD_OFFICIAL_CASES.
 func TestOfficialGoldens(t *testing.T) {
 	source := officialSource(t)
-	path := os.Getenv("LILYPAD_OFFICIAL_CASES")
-	if path == "" {
-		path = filepath.Join(filepath.Dir(os.Getenv("LILYPAD_OFFICIAL_TEMPLATE")), "../../goldens/chat_template_official.json")
+	paths := os.Getenv("LILYPAD_OFFICIAL_CASES")
+	if paths == "" {
+		t.Skip("LILYPAD_OFFICIAL_CASES names no cases")
 	}
-	checkCases(t, source, readCases(t, path))
+	for _, path := range filepath.SplitList(paths) {
+		checkCases(t, source, readCases(t, path))
+	}
+}
+
+// TestDemoRandom compares with Jinja2 itself; testdata/jinja.py made the cases.
+func TestDemoRandom(t *testing.T) {
+	checkCases(t, demoSource(t), readCases(t, "testdata/jinja_conversations.json"))
+}
+
+// TestSnippets compares one feature of Jinja2 a line; testdata/jinja.py made them.
+func TestSnippets(t *testing.T) {
+	data, err := os.ReadFile("testdata/jinja_snippets.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Vars  Value
+		Cases []struct{ Source, Rendered, Raised string }
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	c := Conversation{Messages: []Value{message("user", "x")}, Options: map[string]Value{}}
+	for _, f := range file.Vars.Fields() {
+		c.Options[f.Name] = f.Value
+	}
+	for _, s := range file.Cases {
+		template, err := readTemplate(TemplateInfo{Source: s.Source, AllowControl: true})
+		if err != nil {
+			t.Errorf("%s\n\t%v", s.Source, err)
+			continue
+		}
+		spans, err := template.Render(c)
+		var raised *TemplateError
+		if s.Raised != "" {
+			if !errors.As(err, &raised) || raised.Message != s.Raised {
+				t.Errorf("%s\n\terror %v, want %s", s.Source, err, s.Raised)
+			}
+			continue
+		}
+		if err != nil || joined(spans) != s.Rendered {
+			t.Errorf("%s\n\t got %q %v\n\twant %q", s.Source, joined(spans), err, s.Rendered)
+		}
+	}
 }

@@ -24,7 +24,7 @@ func (a arguments) get(place int, name string) *exec.Value {
 // text returns a string argument, nil if it is absent or None.
 func (a arguments) text(place int, name string) *string {
 	v := a.get(place, name)
-	if v == nil || v.IsNil() {
+	if v == nil || isUndefined(v) || isNone(v) {
 		return nil
 	}
 	s := mustString(v)
@@ -41,7 +41,7 @@ func (a arguments) mustText(place int, name string) string {
 
 func (a arguments) number(place int, name string, absent int) int {
 	v := a.get(place, name)
-	if v == nil || v.IsNil() {
+	if v == nil || isUndefined(v) || isNone(v) {
 		return absent
 	}
 	if !v.IsInteger() {
@@ -55,9 +55,12 @@ func (a arguments) truth(place int, name string) bool {
 	return v != nil && v.IsTrue()
 }
 
+// method is a method of Python's, called on a value of its type.
+type method func(self *exec.Value, a arguments) any
+
 // stringMethods are those of Python's str.
-var stringMethods = func() map[string]exec.Method[string] {
-	set := map[string]exec.Method[string]{}
+var stringMethods = func() map[string]method {
+	set := map[string]method{}
 	for name, call := range map[string]func(s string, a arguments) any{
 		"strip":        func(s string, a arguments) any { return strip(s, a.text(0, "chars"), true, true) },
 		"lstrip":       func(s string, a arguments) any { return strip(s, a.text(0, "chars"), true, false) },
@@ -71,33 +74,33 @@ var stringMethods = func() map[string]exec.Method[string] {
 		"endswith":     func(s string, a arguments) any { return hasAffix(s, a, strings.HasSuffix) },
 		"removeprefix": func(s string, a arguments) any { return strings.TrimPrefix(s, a.mustText(0, "prefix")) },
 		"removesuffix": func(s string, a arguments) any { return strings.TrimSuffix(s, a.mustText(0, "suffix")) },
-		"replace": func(s string, a arguments) any {
-			return strings.Replace(s, a.mustText(0, "old"), a.mustText(1, "new"), a.number(2, "count", -1))
-		},
-		"find":       func(s string, a arguments) any { return runeIndex(s, a.mustText(0, "sub"), false) },
-		"rfind":      func(s string, a arguments) any { return runeIndex(s, a.mustText(0, "sub"), true) },
-		"count":      func(s string, a arguments) any { return strings.Count(s, a.mustText(0, "sub")) },
-		"join":       func(s string, a arguments) any { return joinStrings(s, a.get(0, "iterable")) },
-		"lower":      func(s string, _ arguments) any { return strings.ToLower(s) },
-		"upper":      func(s string, _ arguments) any { return strings.ToUpper(s) },
-		"title":      func(s string, _ arguments) any { return titleCase(s) },
-		"capitalize": func(s string, _ arguments) any { return capitalize(s) },
-		"isdigit":    func(s string, _ arguments) any { return allRunes(s, unicode.IsDigit) },
-		"isalpha":    func(s string, _ arguments) any { return allRunes(s, unicode.IsLetter) },
-		"isspace":    func(s string, _ arguments) any { return allRunes(s, isSpace) },
+		"replace":      replace,
+		"find":         func(s string, a arguments) any { return runeIndex(s, a.mustText(0, "sub"), false) },
+		"rfind":        func(s string, a arguments) any { return runeIndex(s, a.mustText(0, "sub"), true) },
+		"count":        func(s string, a arguments) any { return strings.Count(s, a.mustText(0, "sub")) },
+		"join":         func(s string, a arguments) any { return joinStrings(s, a.get(0, "iterable")) },
+		"lower":        func(s string, _ arguments) any { return strings.ToLower(s) },
+		"upper":        func(s string, _ arguments) any { return strings.ToUpper(s) },
+		"title":        func(s string, _ arguments) any { return titleCase(s) },
+		"capitalize":   func(s string, _ arguments) any { return capitalize(s) },
+		"isdigit":      func(s string, _ arguments) any { return allRunes(s, unicode.IsDigit) },
+		"isalpha":      func(s string, _ arguments) any { return allRunes(s, unicode.IsLetter) },
+		"isspace":      func(s string, _ arguments) any { return allRunes(s, isSpace) },
 		"isalnum": func(s string, _ arguments) any {
 			return allRunes(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })
 		},
 	} {
-		set[name] = func(s string, _ *exec.Value, args *exec.VarArgs) (any, error) {
-			return call(s, arguments{args}), nil
-		}
+		set[name] = func(self *exec.Value, a arguments) any { return call(self.String(), a) }
 	}
 	return set
 }()
 
 func split(s string, a arguments, right bool) []any {
 	return stringList(splitString(s, a.text(0, "sep"), a.number(1, "maxsplit", -1), right))
+}
+
+func replace(s string, a arguments) any {
+	return strings.Replace(s, a.mustText(0, "old"), a.mustText(1, "new"), a.number(2, "count", -1))
 }
 
 func partition(s, sep string, last bool) []any {
@@ -146,31 +149,25 @@ func stringList(parts []string) []any {
 	return list
 }
 
-// dictMethods are those of Python's dict that change nothing. The receiver itself is used, since gonja's conversion of
-// it to a Go map loses the order.
-var dictMethods = map[string]exec.Method[map[string]any]{
-	"items": func(_ map[string]any, self *exec.Value, _ *exec.VarArgs) (any, error) {
-		return pairList(self), nil
-	},
-	"keys": func(_ map[string]any, self *exec.Value, _ *exec.VarArgs) (any, error) {
-		return toList(listOf(self)).Interface(), nil
-	},
-	"values": func(_ map[string]any, self *exec.Value, _ *exec.VarArgs) (any, error) {
+// dictMethods are those of Python's dict that change nothing.
+var dictMethods = map[string]method{
+	"items": func(self *exec.Value, _ arguments) any { return pairList(self) },
+	"keys":  func(self *exec.Value, _ arguments) any { return toList(listOf(self)) },
+	"values": func(self *exec.Value, _ arguments) any {
 		var values []*exec.Value
 		for _, p := range dictPairs(self) {
 			values = append(values, p.Value)
 		}
-		return toList(values).Interface(), nil
+		return toList(values)
 	},
-	"get": func(_ map[string]any, self *exec.Value, args *exec.VarArgs) (any, error) {
-		a := arguments{args}
+	"get": func(self *exec.Value, a arguments) any {
 		if value, ok := self.GetItem(a.mustText(0, "key")); ok {
-			return value.Interface(), nil
+			return value
 		}
 		if fallback := a.get(1, "default"); fallback != nil {
-			return fallback.Interface(), nil
+			return fallback
 		}
-		return none.Interface(), nil
+		return none
 	},
 }
 
@@ -184,26 +181,26 @@ func pairList(v *exec.Value) []any {
 	return list
 }
 
-// listMethods are those of Python's list that change nothing; append and pop are not among them, since gonja copies
-// lists.
-var listMethods = map[string]exec.Method[[]any]{
-	"index": func(_ []any, self *exec.Value, args *exec.VarArgs) (any, error) {
-		wanted := arguments{args}.get(0, "value")
+// listMethods are those of Python's list that change nothing, since gonja copies lists. The sandbox of transformers
+// refuses the others too.
+var listMethods = map[string]method{
+	"index": func(self *exec.Value, a arguments) any {
+		wanted := a.get(0, "value")
 		for i, item := range listOf(self) {
 			if wanted != nil && item.EqualValueTo(wanted) {
-				return i, nil
+				return i
 			}
 		}
 		fail("the chat template looks for an element that isn't there")
-		return nil, nil
+		return nil
 	},
-	"count": func(_ []any, self *exec.Value, args *exec.VarArgs) (any, error) {
-		n, wanted := 0, arguments{args}.get(0, "value")
+	"count": func(self *exec.Value, a arguments) any {
+		n, wanted := 0, a.get(0, "value")
 		for _, item := range listOf(self) {
 			if wanted != nil && item.EqualValueTo(wanted) {
 				n++
 			}
 		}
-		return n, nil
+		return n
 	},
 }

@@ -39,6 +39,17 @@ const maxTemplateBytes = 256 << 10
 
 // NewTemplate parses a template and tries it out. The error is one sentence that says what is wrong with it.
 func NewTemplate(info TemplateInfo) (*Template, error) {
+	t, err := readTemplate(info)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.tryOut(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func readTemplate(info TemplateInfo) (*Template, error) {
 	if strings.TrimSpace(info.Source) == "" {
 		return nil, errors.New("the checkpoint has no chat template")
 	}
@@ -53,7 +64,7 @@ func NewTemplate(info TemplateInfo) (*Template, error) {
 	if t.jinja, err = parseTemplate(info); err != nil {
 		return nil, fmt.Errorf("the chat template can't be read: %w", err)
 	}
-	return t, t.tryOut()
+	return t, nil
 }
 
 func parseTemplate(info TemplateInfo) (t *exec.Template, err error) {
