@@ -152,11 +152,11 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// longestMarks counts the longest run of combining marks.
+// longestMarks counts the longest run of characters that combine with what is before them.
 func longestMarks(text string) (longest int) {
 	run := 0
 	for _, r := range text {
-		if norm.NFC.PropertiesString(string(r)).CCC() == 0 {
+		if norm.NFC.PropertiesString(string(r)).BoundaryBefore() {
 			run = 0
 			continue
 		}

@@ -37,6 +37,9 @@ func TestLongRunsOfMarks(t *testing.T) {
 		{"two classes", "q" + strings.Repeat("\u0301\u0323", 500), "q" + strings.Repeat("\u0323", 500) + strings.Repeat("\u0301", 500)},
 		{"compose over another class", "a" + strings.Repeat("\u0327", 100) + "\u0301", "á" + strings.Repeat("\u0327", 100)},
 		{"no starter", strings.Repeat("\u0344", 40), strings.Repeat("\u0308\u0301", 40)},
+		{"korean vowels", strings.Repeat("\u1161", 100), strings.Repeat("\u1161", 100)},
+		{"korean finals", "\u1112\u1161" + strings.Repeat("\u11ab", 100), "한" + strings.Repeat("\u11ab", 99)},
+		{"bengali vowels", "\u09c7" + strings.Repeat("\u09be", 100), "\u09cb" + strings.Repeat("\u09be", 99)},
 		{"the rest is composed too", strings.Repeat("\u0301", 40) + " e\u0301 \u1112\u1161\u11ab", strings.Repeat("\u0301", 40) + " é 한"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
