@@ -9,14 +9,12 @@ import (
 	"lilypad/protocol"
 	demomodel "lilypad/scripts/demo-model"
 	"lilypad/worker/checkpoint"
-	"lilypad/worker/cpu"
 	"lilypad/worker/sample"
 	"lilypad/worker/state"
 	"lilypad/worker/tokenizer"
 )
 
 const (
-	defaultBackend  = "cpu"
 	defaultContext  = 32768
 	defaultParallel = 4
 	mostParallel    = 64
@@ -168,8 +166,8 @@ func checkpointInterval(b state.Backend) int {
 }
 
 func checkLoad(req protocol.LoadRequest) error {
-	if req.Backend != "" && req.Backend != defaultBackend {
-		return protocol.Errorf(protocol.CodeInvalid, "there is no backend %q here; there is: %s", req.Backend, defaultBackend)
+	if _, err := backendName(req.Backend); err != nil {
+		return err
 	}
 	if req.Context < 0 || req.StateBudget < 0 || req.Parallel < 0 || req.Parallel > mostParallel {
 		return protocol.Errorf(protocol.CodeInvalid, "context %d, state budget %d, parallel %d: none may be negative, and parallel is at most %d",
@@ -208,12 +206,16 @@ func (e *Engine) openModel(req protocol.LoadRequest, progress func(done, total i
 	if req.StateBudget == 0 {
 		req.StateBudget = defaultBudget(physicalMemory(), ck.Bytes)
 	}
-	backend, err := cpu.New(ck, cpu.Options{Context: req.Context, Limit: req.StateBudget, Threads: e.opt.Threads, OnLayer: e.opt.Heartbeat.Layer})
+	name, err := backendName(req.Backend)
+	if err != nil {
+		return nil, err
+	}
+	backend, err := OpenBackend(name, ck, BackendOptions{Context: req.Context, Limit: req.StateBudget, Threads: e.opt.Threads, OnLayer: e.opt.Heartbeat.Layer})
 	if err != nil {
 		return nil, err
 	}
 	return &opened{
-		info: describe(ck, tok, backend, req), backend: backend, name: defaultBackend, budget: req.StateBudget, tokenizer: tok,
+		info: describe(ck, tok, backend, req), backend: backend, name: name, budget: req.StateBudget, tokenizer: tok,
 		close: func() error {
 			err := backend.Close()
 			if closing := ck.Close(); err == nil {
