@@ -8,11 +8,10 @@ import (
 
 // Limits of a request that no honest supervisor reaches.
 const (
-	mostTop        = 20
-	mostScored     = 1024
-	mostMarks      = 1024 // checkpoints and stop ids of one request
-	mostIDBytes    = 256
-	mostTokensOnce = 1 << 30
+	mostTop     = 20
+	mostScored  = 1024
+	mostMarks   = 1024 // checkpoints and stop ids of one request
+	mostIDBytes = 256
 )
 
 func invalid(format string, args ...any) error {
@@ -55,8 +54,8 @@ func (l *loaded) checkGenerate(req *protocol.GenerateRequest) error {
 	switch {
 	case req.Prompt < 0 || req.Prompt > len(req.Tokens):
 		return invalid("prompt length %d, want 0 to the number of tokens, %d", req.Prompt, len(req.Tokens))
-	case req.MaxTokens < 1 || req.MaxTokens > mostTokensOnce:
-		return invalid("max tokens %d, want 1 to %d", req.MaxTokens, mostTokensOnce)
+	case req.MaxTokens < 1:
+		return invalid("max tokens %d, want at least 1", req.MaxTokens)
 	case req.TopLogprobs < 0 || req.TopLogprobs > mostTop:
 		return invalid("top logprobs %d, want 0 to %d", req.TopLogprobs, mostTop)
 	case len(req.StopIDs) > mostMarks || len(req.Checkpoints) > mostMarks:

@@ -96,6 +96,41 @@ func TestLoadProgress(t *testing.T) {
 	}
 }
 
+// TestUnloadDuringLoad waits for the load, which can't be interrupted, and undoes it.
+func TestUnloadDuringLoad(t *testing.T) {
+	e := New(Options{Log: quiet()})
+	opening, hold, closed := make(chan struct{}), make(chan struct{}), false
+	e.open = func(protocol.LoadRequest, func(done, total int64)) (*opened, error) {
+		close(opening)
+		<-hold
+		return &opened{
+			info: protocol.ModelInfo{Vocab: testVocab, Context: 10}, backend: &statetest.Backend{Vocab: testVocab}, tokenizer: demoTokenizer,
+			close: func() error { closed = true; return nil },
+		}, nil
+	}
+	loading := make(chan error, 1)
+	go func() {
+		_, err := e.Load(context.Background(), protocol.LoadRequest{}, nil)
+		loading <- err
+	}()
+	<-opening
+	if _, err := e.Load(t.Context(), protocol.LoadRequest{}, nil); protocol.CodeOf(err) != protocol.CodeInvalid {
+		t.Errorf("a load during another: error %v, want one of CodeInvalid", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Unload(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("unload with its context over: error %v, want context.Canceled", err)
+	}
+	close(hold)
+	if err := e.Unload(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-loading; err != nil || !closed {
+		t.Errorf("load: error %v, closed %v; want a load that was undone", err, closed)
+	}
+}
+
 func TestTokenizeAndBack(t *testing.T) {
 	e := fake(t, &statetest.Backend{}, Options{}, protocol.LoadRequest{})
 	ids, err := e.Tokenize(t.Context(), []protocol.Span{{Text: "<|im_start|>user\n"}, {Text: "<|im_start|> is text, né€😀", Literal: true}})

@@ -116,8 +116,8 @@ func (g *generation) common() *request { return &g.request }
 func (g *generation) full() bool       { return g.out.full() }
 func (g *generation) prefilling() bool { return g.sampled == 0 }
 
-// step computes one unit and puts out one event with all that came of it, so that tokens never travel without the
-// schedule of those before them.
+// step computes one unit and puts out one event with all that came of it, so that a token never travels without the
+// schedule of those before it.
 func (g *generation) step() (last bool, err error) {
 	ev, err := g.unit()
 	if err == nil {
@@ -129,7 +129,7 @@ func (g *generation) step() (last bool, err error) {
 func (g *generation) unit() (protocol.Event, error) {
 	var ev protocol.Event
 	if g.lease == nil {
-		if err := g.start(&ev); err != nil {
+		if err := g.start(); err != nil {
 			return ev, err
 		}
 	}
@@ -145,15 +145,16 @@ func (g *generation) unit() (protocol.Event, error) {
 	return ev, err
 }
 
-// start borrows the state of the longest cached prefix.
-func (g *generation) start(ev *protocol.Event) error {
+// start borrows the state of the longest cached prefix, and tells the caller before the first chunk is computed.
+func (g *generation) start() error {
 	l, started, err := g.model.store.Acquire(g.req.Tokens, g.req.Schedule)
 	if err != nil {
 		return err
 	}
-	g.lease, g.cached, ev.Started = l, started.Cached, &started
+	g.lease, g.cached = l, started.Cached
 	g.plan = newPlan(&g.req, started.Cached, g.model.interval, g.model.backend.ChunkIndependent())
 	g.engine.counters.cached.Add(int64(started.Cached))
+	g.out.put(protocol.Event{Started: &started})
 	return nil
 }
 
