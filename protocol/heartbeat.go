@@ -44,7 +44,7 @@ type Beat struct {
 	Step    uint64    // counts every piece of progress: bytes loaded, layers, chunks and tokens computed
 	Bytes   int64     // memory allocated for weights and states
 	Request string    // GenerateRequest.ID being computed, at most 63 bytes
-	At      time.Time // of the last write, by the worker's clock
+	At      time.Time // of the last Begin or Progress, by the worker's clock
 }
 
 const (
@@ -156,13 +156,14 @@ func (h *Heartbeat) Begin(phase Phase, request string) {
 	h.Progress()
 }
 
-// Layer says that layer n is being computed; it counts as progress. It is called for each layer of each token.
+// Layer says that layer n is being computed; it counts as progress. It is called for each layer of each token and so
+// leaves the clock alone.
 func (h *Heartbeat) Layer(n int) {
 	if h == nil {
 		return
 	}
 	h.page.layer.Store(int64(n))
-	h.Progress()
+	h.page.step.Store(h.page.step.Load() + 1)
 }
 
 // Progress counts one piece of progress.
