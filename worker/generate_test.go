@@ -240,7 +240,11 @@ func TestBackendFailure(t *testing.T) {
 	if protocol.CodeOf(err) != protocol.CodeInternal || len(got.tokens) != 4 {
 		t.Errorf("error %v after %d tokens, want one of CodeInternal after 4", err, len(got.tokens))
 	}
-	ask(t, e, prompt(5, 1, 10)) // the engine still works
+	again := prompt(5, 1, 10) // the engine still works, and does not go on from the state that failed
+	again.Tokens = slices.Concat(again.Tokens, got.ids(), []int32{1, 2, 3})
+	if a := ask(t, e, again); a.started.Cached != 0 {
+		t.Errorf("%d tokens from a state that failed", a.started.Cached)
+	}
 }
 
 func TestBadLogitsAreNotCached(t *testing.T) {

@@ -42,6 +42,11 @@ func replays(t *testing.T, start func() *Engine, req protocol.GenerateRequest) {
 		if diff := cmp.Diff(whole.tokens[cut.at:], rest.tokens); diff != "" || rest.done != whole.done {
 			t.Fatalf("replayed after %d tokens of %d: %+v, want %+v: %s", cut.at, len(whole.tokens), rest.done, whole.done, diff)
 		}
+		if numerics == "test/chunky-fake" {
+			if diff := cmp.Diff(whole.schedule(), rest.schedule()); diff != "" {
+				t.Fatalf("replayed after %d tokens: schedule: %s", cut.at, diff)
+			}
+		}
 		text := ""
 		for _, tok := range whole.tokens[:cut.at] {
 			text += tok.Text

@@ -84,9 +84,13 @@ func TestChunksShareTime(t *testing.T) {
 	d.isFull = false
 	th.active = []task{d, p, &stub{name: "other", n: 5}}
 	th.owed = time.Hour
-	th.unit(th.next(now))
-	if k := th.next(now).(*stub); k.name != "other" {
-		t.Errorf("the turn is of %s, want the other decoder", k.name)
+	for _, want := range []string{"decode", "other", "decode"} {
+		k := th.next(now).(*stub)
+		if k.name != want {
+			t.Errorf("the turn is of %s, want %s", k.name, want)
+		}
+		th.owed = time.Hour
+		th.unit(k)
 	}
 }
 
@@ -143,13 +147,14 @@ func TestPausedReaderGoesOn(t *testing.T) {
 	}
 }
 
+// TestCancelWhileWaiting: who waits for a place can leave before there is one.
 func TestCancelWhileWaiting(t *testing.T) {
-	hold := make(chan struct{})
-	b := &statetest.Backend{}
-	e := fake(t, b, Options{}, protocol.LoadRequest{Parallel: 1})
-	b.Forward = func([]int32) error { <-hold; return nil }
-	var wg sync.WaitGroup
-	wg.Go(func() { ask(t, e, prompt(10, 1, 2)) })
+	e := fake(t, &statetest.Backend{}, Options{}, protocol.LoadRequest{Parallel: 1, Context: 1 << 24})
+	running, stop := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() {
+		first <- e.Generate(running, prompt(10, 1, 1<<20), func(protocol.Event) error { return nil })
+	}()
 	eventually(t, "one is active", func() bool { st, _ := e.Stats(t.Context()); return st.Active == 1 })
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting := make(chan error, 1)
@@ -158,11 +163,16 @@ func TestCancelWhileWaiting(t *testing.T) {
 	}()
 	eventually(t, "one waits", func() bool { st, _ := e.Stats(t.Context()); return st.Waiting == 1 })
 	cancel()
-	close(hold) // the unit in flight ends, and with it the wait
 	if err := <-waiting; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
 	}
-	wg.Wait()
+	if st, _ := e.Stats(t.Context()); st.Active != 1 {
+		t.Errorf("%d active, want the first still", st.Active)
+	}
+	stop()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
 }
 
 func TestDrain(t *testing.T) {

@@ -105,6 +105,37 @@ func TestChooseEqualsNaive(t *testing.T) {
 	})
 }
 
+// TestLongTail: many candidates that weigh next to nothing each still get their share, and those below half a unit in the
+// last place of the sum get none, as adding them up in order says.
+func TestLongTail(t *testing.T) {
+	const vocab = 200_001
+	s := New(vocab, all)
+	for _, low := range []float32{-13, -16.4, -16.7, -18} {
+		logits := make([]float32, vocab)
+		for i := range logits {
+			logits[i] = low
+		}
+		logits[77] = 0
+		for position := range 8 {
+			p := protocol.Sampling{Temperature: 1, Seed: 3}
+			got, err := s.Choose(logits, p, position)
+			if want := naive(logits, all, p, position); err != nil || got != want {
+				t.Errorf("tail at %v, position %d: token %d, error %v, want %d", low, position, got, err, want)
+			}
+		}
+	}
+}
+
+func TestDescending(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		a := rapid.Float32().Draw(rt, "a")
+		b := rapid.OneOf(rapid.Float32(), rapid.Just(math.Nextafter32(a, 100)), rapid.Just(a), rapid.Just(-a)).Draw(rt, "b")
+		if got, want := cmp.Compare(descending(b), descending(a)), cmp.Compare(a, b); got != want {
+			rt.Errorf("the keys of %v and %v compare as %d, want %d", a, b, got, want)
+		}
+	})
+}
+
 func TestChooseSpecialLogits(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	tests := []struct {

@@ -82,7 +82,13 @@ func (m *machine) compute(rt *rapid.T) {
 	at := loan.lease.Len()
 	n := rapid.IntRange(1, len(loan.tokens)-at).Draw(rt, "n")
 	logits := make([]float32, vocab)
-	if err := loan.lease.Prefill(loan.tokens[at:at+n], 1, logits); err != nil {
+	var err error
+	if n == 1 {
+		err = loan.lease.Decode(loan.tokens[at], logits)
+	} else {
+		err = loan.lease.Prefill(loan.tokens[at:at+n], 1, logits)
+	}
+	if err != nil {
 		if protocol.CodeOf(err) == protocol.CodeMemory && !m.roomy {
 			return
 		}
@@ -140,6 +146,9 @@ func (m *machine) check(rt *rapid.T) {
 	sequences, checkpoints := m.store.Counts()
 	if int64(sequences+checkpoints) != m.backend.Alive() {
 		rt.Fatalf("%d sequences and %d checkpoints held, %d objects alive", sequences, checkpoints, m.backend.Alive())
+	}
+	if m.roomy && (sequences != len(m.loans)+len(m.idle) || checkpoints != len(m.points)) {
+		rt.Fatalf("%d sequences and %d checkpoints, want %d lent, %d idle and %d checkpoints", sequences, checkpoints, len(m.loans), len(m.idle), len(m.points))
 	}
 	for _, l := range m.loans {
 		if !slices.Equal(l.lease.Tokens(), l.tokens[:l.lease.Len()]) {
