@@ -1,17 +1,12 @@
 package checkpoint
 
 import (
-	"bytes"
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"testing"
-	"testing/fstest"
+	"sync"
 )
 
 // rawTensor is a tensor as a file holds it.
@@ -32,10 +27,8 @@ type build struct {
 const mlxPrefix = "language_model.model."
 
 // newBuild makes a random model of two layers (DeltaNet, attention) with 4 experts in MLX's layout, unquantised bf16.
-// Every gain is 1 + k/128, so that w = gain-1 is exact in bf16 too.
 func newBuild() *build {
-	rng := rand.New(rand.NewPCG(1, 2))
-	b := &build{tensors: make(map[string]rawTensor), files: map[string]string{
+	b := &build{tensors: maps.Clone(baseTensors()), files: map[string]string{
 		"tokenizer.json":         `{"added_tokens":[{"id":60,"content":"<|endoftext|>"},{"id":61,"content":"<|im_end|>"}],"model":{}}`,
 		"tokenizer_config.json":  `{"eos_token":"<|im_end|>","bos_token":null}`,
 		"generation_config.json": `{"eos_token_id":[61,60],"do_sample":true,"temperature":0.5,"top_k":7,"top_p":0.9}`,
@@ -48,6 +41,14 @@ func newBuild() *build {
 		"shared_expert_intermediate_size": 128, "rope_parameters": map[string]any{"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 0.25},
 	}
 	b.config = map[string]any{"model_type": "qwen3_5_moe", "text_config": b.text, "eos_token_id": 60}
+	return b
+}
+
+// baseTensors are the tensors of newBuild, made once: nothing writes into a tensor's data or shape. Every gain is 1 + k/128,
+// so that w = gain-1 is exact in bf16 too.
+var baseTensors = sync.OnceValue(func() map[string]rawTensor {
+	rng := rand.New(rand.NewPCG(1, 2))
+	b := &build{tensors: make(map[string]rawTensor)}
 	normal := func(name string, shape ...int) {
 		b.put(name, shape, func(int) float32 { return float32(rng.NormFloat64()) / 8 })
 	}
@@ -89,8 +90,8 @@ func newBuild() *build {
 			normal(m+"shared_expert."+part+".weight", 128, 128)
 		}
 	}
-	return b
-}
+	return b.tensors
+})
 
 // put adds a bf16 tensor.
 func (b *build) put(name string, shape []int, f func(i int) float32) {
@@ -274,192 +275,4 @@ func (b *build) quantize(width func(module string) (bits, group int)) map[string
 	}
 	b.config["quantization"] = map[string]any{"group_size": 64, "bits": 4}
 	return meaning
-}
-
-// safetensors writes tensors in name order.
-func safetensors(tensors map[string]rawTensor) []byte {
-	header := map[string]any{"__metadata__": map[string]string{"format": "pt"}}
-	var body []byte
-	for _, name := range slices.Sorted(maps.Keys(tensors)) {
-		t := tensors[name]
-		header[name] = map[string]any{"dtype": t.dtype, "shape": t.shape, "data_offsets": []int{len(body), len(body) + len(t.data)}}
-		body = append(body, t.data...)
-	}
-	return withHeader(header, body)
-}
-
-// withHeader makes a file of a header that is marshalled, or taken as it is if it is a string.
-func withHeader(header any, body []byte) []byte {
-	text, ok := header.(string)
-	if !ok {
-		j, err := json.Marshal(header)
-		if err != nil {
-			panic(err)
-		}
-		text = string(j)
-	}
-	file := binary.LittleEndian.AppendUint64(nil, uint64(len(text)))
-	return append(append(file, text...), body...)
-}
-
-// fs writes the checkpoint with one weights file.
-func (b *build) fs() fstest.MapFS {
-	m := b.small()
-	m[singleFile] = &fstest.MapFile{Data: safetensors(b.tensors)}
-	return m
-}
-
-// sharded writes it with n weights files and an index.
-func (b *build) sharded(n int) fstest.MapFS {
-	m := b.small()
-	parts := make([]map[string]rawTensor, n)
-	index := make(map[string]string)
-	for i, name := range slices.Sorted(maps.Keys(b.tensors)) {
-		if parts[i%n] == nil {
-			parts[i%n] = make(map[string]rawTensor)
-		}
-		parts[i%n][name] = b.tensors[name]
-		index[name] = shardName(i%n, n)
-	}
-	for i, p := range parts {
-		m[shardName(i, n)] = &fstest.MapFile{Data: safetensors(p)}
-	}
-	m[indexFile] = &fstest.MapFile{Data: marshal(map[string]any{"weight_map": index})}
-	return m
-}
-
-func shardName(i, n int) string { return fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, n) }
-
-func (b *build) small() fstest.MapFS {
-	m := fstest.MapFS{"config.json": {Data: marshal(b.config)}}
-	for name, text := range b.files {
-		m[name] = &fstest.MapFile{Data: []byte(text)}
-	}
-	return m
-}
-
-func marshal(v any) []byte {
-	j, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return j
-}
-
-// mustOpen opens what a build wrote.
-func mustOpen(t *testing.T, m fstest.MapFS, opt Options) *Checkpoint {
-	t.Helper()
-	c, err := OpenFS(m, "test", opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return c
-}
-
-// dump gives every weight as fp32 by a name of the one layout.
-func dump(c *Checkpoint) map[string][]float32 {
-	out := make(map[string][]float32)
-	matrix := func(name string, m *Matrix) {
-		v := make([]float32, m.Rows*m.Cols)
-		for r := range m.Rows {
-			m.Row(r, v[r*m.Cols:])
-		}
-		out[name] = v
-	}
-	mlp := func(p string, m *MLPWeights) {
-		matrix(p+"gate_proj", &m.Gate)
-		matrix(p+"up_proj", &m.Up)
-		matrix(p+"down_proj", &m.Down)
-	}
-	w := &c.Weights
-	matrix("embed_tokens", &w.Embed)
-	matrix("lm_head", &w.Head)
-	out["norm"] = w.Norm
-	for i, l := range w.Layers {
-		p := fmt.Sprintf("layers.%d.", i)
-		out[p+"input_layernorm"], out[p+"post_attention_layernorm"] = l.InputNorm, l.PostNorm
-		if a := l.Attn; a != nil {
-			p := p + "self_attn."
-			matrix(p+"q_proj", &a.Q)
-			matrix(p+"k_proj", &a.K)
-			matrix(p+"v_proj", &a.V)
-			matrix(p+"o_proj", &a.O)
-			out[p+"q_norm"], out[p+"k_norm"] = a.QNorm, a.KNorm
-		}
-		if d := l.Delta; d != nil {
-			p := p + "linear_attn."
-			matrix(p+"in_proj_qkv", &d.QKV)
-			matrix(p+"in_proj_z", &d.Z)
-			matrix(p+"in_proj_b", &d.B)
-			matrix(p+"in_proj_a", &d.A)
-			matrix(p+"out_proj", &d.Out)
-			out[p+"conv1d"], out[p+"A_log"], out[p+"dt_bias"], out[p+"norm"] = d.Conv, d.ALog, d.DtBias, d.Norm
-		}
-		if l.MLP != nil {
-			mlp(p+"mlp.", l.MLP)
-		}
-		if m := l.MoE; m != nil {
-			p := p + "mlp."
-			matrix(p+"gate", &m.Router)
-			matrix(p+"shared_expert_gate", &m.SharedGate)
-			mlp(p+"shared_expert.", &m.Shared)
-			for e := range m.Experts {
-				mlp(fmt.Sprintf("%sexperts.%d.", p, e), &m.Experts[e])
-			}
-		}
-	}
-	return out
-}
-
-// sameWeights compares two dumps bit for bit.
-func sameWeights(t *testing.T, got, want map[string][]float32) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Errorf("%d weights, want %d", len(got), len(want))
-	}
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		g, w := got[name], want[name]
-		if len(g) != len(w) {
-			t.Errorf("%s has %d elements, want %d", name, len(g), len(w))
-			continue
-		}
-		for i := range w {
-			if math.Float32bits(g[i]) != math.Float32bits(w[i]) {
-				t.Errorf("%s[%d] is %g, want %g", name, i, g[i], w[i])
-				break
-			}
-		}
-	}
-}
-
-// plainDump is what the tensors of newBuild mean, read without the loader.
-func plainDump(b *build) map[string][]float32 {
-	out := make(map[string][]float32)
-	for name, t := range b.tensors {
-		v := make([]float32, len(t.data)/2)
-		for i := range v {
-			v[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(t.data[2*i:])) << 16)
-		}
-		name = strings.TrimPrefix(strings.TrimPrefix(name, mlxPrefix), "language_model.")
-		name = strings.TrimSuffix(name, ".weight")
-		if before, after, ok := strings.Cut(name, "switch_mlp."); ok {
-			size := len(v) / t.shape[0]
-			for e := range t.shape[0] {
-				out[fmt.Sprintf("%sexperts.%d.%s", before, e, after)] = v[e*size : (e+1)*size]
-			}
-			continue
-		}
-		out[name] = v
-	}
-	return out
-}
-
-// clone copies a file map so that a test may damage it.
-func clone(m fstest.MapFS) fstest.MapFS {
-	out := make(fstest.MapFS)
-	for name, f := range m {
-		out[name] = &fstest.MapFile{Data: bytes.Clone(f.Data)}
-	}
-	return out
 }
