@@ -68,7 +68,10 @@ func (s *Supervisor) Run(ctx context.Context, ready func(net.Addr)) error {
 	err = s.wait(ctx, web, listener.Addr(), ready)
 	web.stop(s.cfg.Drain)
 	stopWorker()
-	return errors.Join(err, <-managed)
+	if failed := <-managed; err == nil {
+		err = failed
+	}
+	return err
 }
 
 // wait returns when ctx ends, or with an error when serving has become impossible.

@@ -90,7 +90,11 @@ func (s *server) wire(err error) *openai.Error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &failed):
-		return wireError(failed)
+		e := wireError(failed)
+		if failed.Code == generate.EngineRestarting && s.Health().Incarnation <= 1 {
+			e.Code = "engine_loading"
+		}
+		return e
 	case errors.Is(err, generate.ErrCancelled):
 		return wireError(&generate.Error{Code: generate.Cancelled, Message: "The server is shutting down.", Retryable: true, RetryAfter: time.Second})
 	case errors.Is(err, context.Canceled) || errors.Is(err, errClientGone):

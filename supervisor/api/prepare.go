@@ -20,12 +20,20 @@ import (
 // maxBody is the most that a request body may have: a full context is far smaller.
 const maxBody = 32 << 20
 
-// readBody reads the body to its end; net/http notices that a client has gone only after that.
+// limitRead gives a body a time in which it must come. The limit stays for a body that no handler reads to its end, since
+// net/http waits for the rest of it after the answer; the next request of the connection has its own.
+func (s *server) limitRead(c *gin.Context) {
+	if c.Request.ContentLength != 0 {
+		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(s.ReadLimit)) // a recorder in a test has none
+	}
+}
+
+// readBody reads the body to its end; net/http notices that a client has gone only after that, and without a limit.
 func (s *server) readBody(c *gin.Context) ([]byte, *openai.Error) {
-	control := http.NewResponseController(c.Writer)
-	_ = control.SetReadDeadline(time.Now().Add(s.ReadLimit)) // best effort: a recorder in a test has none
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
-	_ = control.SetReadDeadline(time.Time{})
+	if err != nil {
+		c.Writer.Header().Set("Connection", "close")
+	}
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -35,6 +43,7 @@ func (s *server) readBody(c *gin.Context) ([]byte, *openai.Error) {
 		return nil, &openai.Error{Status: http.StatusBadRequest, Type: openai.TypeInvalid, Code: "invalid_value",
 			Message: "The request body could not be read to its end."}
 	}
+	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Time{})
 	return body, nil
 }
 
@@ -119,6 +128,9 @@ func conversation(req *openai.ChatRequest) (c chat.Conversation, bad *openai.Err
 		c.Options = map[string]chat.Value{}
 		for _, f := range options.Fields() {
 			c.Options[f.Name] = f.Value
+		}
+		if _, err := chat.Normalize(chat.Conversation{Options: c.Options}); err != nil {
+			return c, openai.Invalid("chat_template_kwargs", "%v", err)
 		}
 	}
 	return c, nil

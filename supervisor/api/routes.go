@@ -8,14 +8,14 @@ import (
 	"lilypad/supervisor/openai"
 )
 
-// routes is the whole route table. Every request passes the same four steps first: it gets an id, is logged when it ends,
-// a panic becomes a 500, and pages of other origins are turned away.
+// routes is the whole route table. Every request passes the same five steps first: it gets an id, is logged when it ends,
+// a panic becomes a 500, its body has a time limit, and pages of other origins are turned away.
 func (s *server) routes() *gin.Engine {
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
 	r.RedirectTrailingSlash = false
 	r.ForwardedByClientIP = false
-	r.Use(identify, s.logRequest, s.recoverPanic, guard)
+	r.Use(identify, s.logRequest, s.recoverPanic, s.limitRead, guard)
 
 	read := func(path string, h gin.HandlerFunc) {
 		r.GET(path, h)
@@ -29,7 +29,7 @@ func (s *server) routes() *gin.Engine {
 	r.POST("/v1/chat/completions", s.chatCompletions)
 
 	r.NoRoute(func(c *gin.Context) {
-		fail(c, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalid, Code: "unknown_route",
+		fail(c, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalid, Code: "unknown_url",
 			Message: "There is no " + c.Request.Method + " " + c.Request.URL.Path + " here. The OpenAI API begins at /v1."})
 	})
 	r.NoMethod(func(c *gin.Context) {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 
 	"lilypad/protocol"
 	"lilypad/supervisor/chat"
@@ -82,7 +83,7 @@ func (t template) checkpoints(ctx context.Context, engine protocol.Engine, c cha
 	if err != nil {
 		return nil, err
 	}
-	if whole && n < len(tokens) && (len(at) == 0 || n > at[0]) {
+	if whole && n > 0 && n < len(tokens) && (len(at) == 0 || n > at[0]) {
 		at = append(at, n)
 	}
 	return at, nil
@@ -116,5 +117,9 @@ func templateError(err error) *openai.Error {
 	if !errors.As(err, &refused) {
 		return openai.Invalid("messages", "The conversation can't be rendered: %v.", err)
 	}
-	return openai.Invalid("messages", "%v", refused)
+	param := "messages"
+	if refused.Index >= 0 {
+		param = fmt.Sprintf("messages[%d]", refused.Index)
+	}
+	return openai.Invalid(param, "%v", refused)
 }
