@@ -4,22 +4,30 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"lilypad/protocol"
 )
 
 // tokenMatcher finds added tokens in a text.
 type tokenMatcher struct {
-	byFirst [256][]string // by first byte, longest first
-	edges   string        // first and last characters of all tokens
+	byFirst  [256][]string // by first byte, longest first
+	edges    string        // first and last characters of all tokens
+	prefixes map[string]bool
+	suffixes map[string]bool // of tokens, without the whole ones
+	longest  int             // bytes
 }
 
 func newTokenMatcher(added []protocol.AddedToken) tokenMatcher {
-	var m tokenMatcher
+	m := tokenMatcher{prefixes: map[string]bool{}, suffixes: map[string]bool{}}
 	for _, token := range added {
 		runes := []rune(token.Content)
 		if len(runes) == 0 {
 			continue
+		}
+		m.longest = max(m.longest, len(token.Content))
+		for i := 1; i < len(token.Content); i++ {
+			m.prefixes[token.Content[:i]], m.suffixes[token.Content[i:]] = true, true
 		}
 		m.byFirst[token.Content[0]] = append(m.byFirst[token.Content[0]], token.Content)
 		for _, edge := range []rune{runes[0], runes[len(runes)-1]} {
@@ -51,12 +59,36 @@ func (m *tokenMatcher) find(text string) []occurrence {
 	return found
 }
 
+// canForm tells whether text that a client sent can become a token, whole or together with what a template puts before or
+// after it. That a template cuts it anywhere but at white space at its ends, or at a token, is not considered.
+func (m *tokenMatcher) canForm(text string) bool {
+	trimmed := strip(text, nil, true, true)
+	for n := 1; n < min(m.longest, len(trimmed)+1); n++ {
+		if m.prefixes[trimmed[len(trimmed)-n:]] || m.suffixes[trimmed[:n]] {
+			return true
+		}
+	}
+	return m.contains(text)
+}
+
+func (m *tokenMatcher) contains(text string) bool {
+	for i := range len(text) {
+		for _, token := range m.byFirst[text[i]] {
+			if strings.HasPrefix(text[i:], token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // marker puts private-use characters in the place of the first and last characters of added tokens in what a client
 // sent, one for one, so that after the rendering it can be told where a token's text came from. A marker sees the
 // strings of one rendering in order.
 type marker struct {
 	tokens      *tokenMatcher
 	twins       []rune // for each rune of tokens.edges; nil just records
+	edges       *strings.Replacer
 	placeholder string // a string that passes unchanged, see lateSystemText
 	exempt      map[int]map[int]bool
 
@@ -104,18 +136,15 @@ func (m *marker) mark(text string) string {
 }
 
 func (m *marker) replaceEdges(text string) string {
-	return strings.Map(func(r rune) rune {
-		for i, edge := range m.tokens.edges {
-			if r == edge {
-				return m.twins[m.edgeNumber(i)]
-			}
+	if m.edges == nil {
+		var pairs []string
+		for i, edge := range []rune(m.tokens.edges) {
+			pairs = append(pairs, string(edge), string(m.twins[i]))
 		}
-		return r
-	}, text)
+		m.edges = strings.NewReplacer(pairs...)
+	}
+	return m.edges.Replace(text)
 }
-
-// edgeNumber turns a byte offset in edges into an index of twins.
-func (m *marker) edgeNumber(offset int) int { return len([]rune(m.tokens.edges[:offset])) }
 
 // markSome marks all tokens but the exempt ones.
 func (m *marker) markSome(text string, exempt map[int]bool) string {
@@ -148,29 +177,35 @@ func (m *marker) restore(text string) (plain string, marks []int) {
 	var out strings.Builder
 	out.Grow(len(text))
 	edges := []rune(m.tokens.edges)
-	for _, r := range text {
-		if r >= privateFirst {
-			if i := slices.Index(m.twins, r); i >= 0 {
-				marks = append(marks, out.Len())
-				r = edges[i]
-			}
+	for {
+		at := strings.IndexByte(text, privateByte)
+		if at < 0 {
+			out.WriteString(text)
+			return out.String(), marks
+		}
+		out.WriteString(text[:at])
+		r, n := utf8.DecodeRuneInString(text[at:])
+		if i := slices.Index(m.twins, r); i >= 0 {
+			marks = append(marks, out.Len())
+			r = edges[i]
 		}
 		out.WriteRune(r)
+		text = text[at+n:]
 	}
-	return out.String(), marks
 }
 
 // The private-use plane that twins are taken from.
 const (
 	privateFirst = 0xF0000
 	privateLast  = 0xFFFFD
+	privateByte  = 0xF3 // begins each of them in UTF-8
 )
 
 // freePrivate returns n private-use characters that are in none of the texts.
 func freePrivate(n int, each func(visit func(text string))) []rune {
 	used := map[rune]bool{}
 	each(func(text string) {
-		if strings.IndexByte(text, 0xF3) < 0 { // the first byte of the whole plane
+		if strings.IndexByte(text, privateByte) < 0 {
 			return
 		}
 		for _, r := range text {

@@ -14,6 +14,7 @@ import (
 //	                                                     lazy, since a list with an element is true
 //	x.f(a)            ->  __call(x, "f", a)              methods are ours, and gonja evaluates x twice
 //	x[i]              ->  __item(x, i)                   gonja counts bytes and finds no [-1] in a list of one
+//	x * y             ->  __factor(x) * y                gonja repeats a string without bound
 //	none, None        ->  __none                         gonja takes its own for undefined
 //	{}                ->  dict()                         gonja takes a literal {} for true
 //
@@ -163,8 +164,11 @@ func (d *desugarer) part(e *expression) error {
 	switch tok.Type {
 	case tokens.LeftParenthesis, tokens.LeftBracket, tokens.LeftBrace:
 		return d.bracket(e, tok, raw, isOperand(before))
-	case tokens.Dot:
+	case tokens.Dot, tokens.Pipe:
 		e.extend(part{text: raw})
+	case tokens.Multiply:
+		e.wrap(factorName, 0, "", " ")
+		e.begin(part{text: raw})
 	case tokens.Name:
 		return d.name(e, tok, raw, before)
 	default:
@@ -204,6 +208,8 @@ func (d *desugarer) name(e *expression, tok *tokens.Token, raw string, before [2
 		if _, ok := filters[tok.Val]; !ok {
 			return fmt.Errorf("line %d: the filter %q is not supported", tok.Line, tok.Val)
 		}
+		e.extend(part{text: raw})
+		return nil
 	case isTest:
 		if _, ok := tests[tok.Val]; !ok {
 			return fmt.Errorf("line %d: the test %q is not supported", tok.Line, tok.Val)

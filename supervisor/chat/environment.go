@@ -21,6 +21,8 @@ const (
 	undefinedName = "__undefined"
 	callName      = "__call"
 	itemName      = "__item"
+	factorName    = "__factor"
+	tickName      = "(tick)"
 	budgetName    = "(budget)"
 )
 
@@ -61,16 +63,23 @@ func fail(format string, args ...any) {
 type budget struct {
 	out   bytes.Buffer
 	limit int // bytes of output
-	steps int // left: statements executed, loops begun and pieces written
+	steps int // left: statements executed, rounds of loops and pieces written
 	depth int // of macro calls
 }
 
-// Limits of one rendering. A conversation of 10,000 messages takes about 200,000 steps.
+// Limits of one rendering. A conversation of 10,000 messages takes about 270,000 steps.
 const (
 	maxSteps      = 2_000_000
 	maxMacroDepth = 64
 	maxRange      = 100_000 // as in Jinja2's sandbox
+	maxString     = 1 << 28 // bytes that one operation on strings may make
 )
+
+func checkString(size int) {
+	if size > maxString {
+		fail("the chat template makes a string of more than %d bytes", maxString)
+	}
+}
 
 func (b *budget) step() {
 	if b.steps--; b.steps < 0 {
@@ -108,8 +117,8 @@ func (b *budget) checkValue(value any) {
 	}
 }
 
-func budgetOf(r *exec.Renderer) *budget {
-	b, _ := r.Environment.Context.Get(budgetName)
+func budgetOf(e *exec.Environment) *budget {
+	b, _ := e.Context.Get(budgetName)
 	return b.(*budget)
 }
 
@@ -133,11 +142,42 @@ var statements = func() *exec.ControlStructureSet {
 				return nil, err
 			}
 			c.statement = inner.(statement)
+			if loop, ok := inner.(*controlStructures.ForControlStructure); ok {
+				countRounds(loop)
+			}
 			return c, nil
 		}
 	}
 	return exec.NewControlStructureSet(set)
 }()
+
+// countRounds takes a step for each round of a loop: at the start of its body and in its condition.
+func countRounds(loop *controlStructures.ForControlStructure) {
+	round := &nodes.ControlStructureBlock{Location: loop.BodyWrapper.Location, ControlStructure: tick{loop.BodyWrapper.Location}}
+	loop.BodyWrapper.Nodes = append([]nodes.Node{round}, loop.BodyWrapper.Nodes...)
+	if loop.IfCondition != nil {
+		loop.IfCondition = &nodes.FilteredExpression{Expression: loop.IfCondition, Filters: []*nodes.FilterCall{{Name: tickName}}}
+	}
+}
+
+// tick is a statement that does nothing but take a step.
+type tick struct{ location *tokens.Token }
+
+// Position is where the loop's body begins.
+func (t tick) Position() *tokens.Token { return t.location }
+
+func (t tick) String() string { return "tick" }
+
+// Execute takes the step.
+func (t tick) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
+	budgetOf(r.Environment).step()
+	return nil
+}
+
+func tickFilter(e *exec.Evaluator, in *exec.Value, _ *exec.VarArgs) *exec.Value {
+	budgetOf(e.Environment).step()
+	return in
+}
 
 type statement interface {
 	nodes.ControlStructure
@@ -151,7 +191,7 @@ type counted struct {
 }
 
 func (c *counted) Execute(r *exec.Renderer, block *nodes.ControlStructureBlock) error {
-	b := budgetOf(r)
+	b := budgetOf(r.Environment)
 	b.step()
 	if err := c.statement.Execute(r, block); err != nil {
 		return err
@@ -200,6 +240,6 @@ func parseGeneration(p, args *parser.Parser) (nodes.ControlStructure, error) {
 
 // Execute renders the body in the scope around it.
 func (g *generation) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
-	budgetOf(r).step()
+	budgetOf(r.Environment).step()
 	return r.ExecuteIfWrapper(g.body)
 }

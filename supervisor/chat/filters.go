@@ -48,6 +48,7 @@ var filters = func() map[string]exec.FilterFunction {
 			return exec.ToValue(filter(in, arguments{params}))
 		}
 	}
+	set[tickName] = tickFilter
 	for alias, name := range map[string]string{"d": "default", "count": "length"} {
 		set[alias] = set[name]
 	}
@@ -141,6 +142,7 @@ func filterIndent(v *exec.Value, a arguments) any {
 		indent = strings.Repeat(" ", min(max(a.number(0, "width", 4), 0), 64))
 	}
 	lines := strings.Split(printed(v), "\n")
+	checkString(len(lines) * len(indent))
 	for i, line := range lines {
 		if (i > 0 || a.truth(1, "first")) && (line != "" || a.truth(2, "blank")) {
 			lines[i] = indent + line

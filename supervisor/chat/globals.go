@@ -11,9 +11,10 @@ import (
 // globals are the functions that transformers and Jinja2 give to a template.
 func globals(now func() time.Time) map[string]any {
 	return map[string]any{
-		noneName: none,
-		callName: callMethod,
-		itemName: item,
+		noneName:   none,
+		callName:   callMethod,
+		itemName:   item,
+		factorName: factor,
 		"raise_exception": func(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 			panic(failure{message: arguments{args}.mustText(0, "message"), raised: true})
 		},
@@ -52,6 +53,14 @@ func callMethod(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 	}
 	fail("the chat template calls %s of %s, which is not supported", name, kindOf(self))
 	return nil
+}
+
+// factor refuses to repeat a string, which could be of any size.
+func factor(_ *exec.Evaluator, args *exec.VarArgs) *exec.Value {
+	if !args.Args[0].IsNumber() && !args.Args[0].IsBool() {
+		fail("the chat template multiplies %s, which is not supported", kindOf(args.Args[0]))
+	}
+	return args.Args[0]
 }
 
 // item is x[key]: a character, an element or a member; undefined if there is none.

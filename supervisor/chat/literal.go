@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"slices"
 	"strings"
 
 	"lilypad/protocol"
@@ -11,13 +12,11 @@ import (
 // left unmarked, as little of it as makes the two renderings equal.
 func (t *Template) spans(c Conversation, plain string, seen []clientString, private []rune) ([]protocol.Span, error) {
 	s := separation{t: t, c: c, plain: plain, private: private}
-	if len(seen) == 0 {
+	if !slices.ContainsFunc(seen, func(c clientString) bool { return t.tokens.canForm(c.text) }) {
 		return []protocol.Span{{Text: plain}}, nil
 	}
-	for _, exempt := range []map[int]map[int]bool{nil, consumedTokens(c, seen, &t.tokens)} {
-		if marks, equal := s.try(exempt); equal {
-			return t.tokens.literal(plain, marks), nil
-		}
+	if marks, equal := s.try(t.consumedTokens(c, seen)); equal {
+		return t.tokens.literal(plain, marks), nil
 	}
 	marks, equal := s.try(exemption(s.sensitive(units(seen, &t.tokens), nil)))
 	if !equal || s.tries > maxTries {
@@ -100,10 +99,35 @@ const (
 	responseOpen, responseClose = "<tool_response>", "</tool_response>"
 )
 
-// consumedTokens guesses what a template of this family looks at, which saves the search: in the content of an assistant
-// message without reasoning the tags around the reasoning, which the template takes out, and the tags around the whole of
-// a user message that is a tool's response.
-func consumedTokens(c Conversation, seen []clientString, tokens *tokenMatcher) map[int]map[int]bool {
+// habits are what a template was seen to look at in a message's content when it was tried out.
+type habits struct {
+	think    bool // it takes reasoning in think tags out of an assistant's content, in old and in new turns
+	response bool // it takes a user message in the tags of a tool's response for one
+}
+
+// learn finds the habits of a template by rendering tiny conversations with the tags marked and unmarked.
+func (t *Template) learn() {
+	hello, answer, inline := message("user", "Hello"), message("assistant", "x"), message("assistant", "<think>a</think>b")
+	response := message("user", responseOpen+"y"+responseClose)
+	t.habits.think = t.looksAt(hello, inline) && t.looksAt(hello, inline, hello)
+	t.habits.response = t.looksAt(hello, answer, response)
+}
+
+func (t *Template) looksAt(messages ...Value) bool {
+	c := Conversation{Messages: messages}
+	private := t.private(c)
+	plain, err := t.text(c, t.newMarker(private))
+	if err != nil {
+		return false
+	}
+	s := separation{t: t, c: c, plain: plain, private: private}
+	_, equal := s.try(nil)
+	return !equal
+}
+
+// consumedTokens says which tokens the template looks at by its habits, which saves the search: in the content of an
+// assistant message without reasoning the tags around the reasoning, and the tags around the whole of a user message.
+func (t *Template) consumedTokens(c Conversation, seen []clientString) map[int]map[int]bool {
 	var consumed []unit
 	for _, s := range seen {
 		if s.message < 0 || s.field != "content" {
@@ -113,11 +137,11 @@ func consumedTokens(c Conversation, seen []clientString, tokens *tokenMatcher) m
 		role, _ := m.Get("role")
 		reasoning, _ := m.Get("reasoning_content")
 		given, _ := reasoning.Text()
-		found := tokens.find(s.text)
+		found := t.tokens.find(s.text)
 		switch {
-		case role.text == "assistant" && given == "":
+		case t.habits.think && role.text == "assistant" && given == "":
 			consumed = append(consumed, thinkTags(s, found)...)
-		case role.text == "user" && len(found) > 1 && wraps(strip(s.text, nil, true, true)):
+		case t.habits.response && role.text == "user" && len(found) > 1 && wraps(strip(s.text, nil, true, true)):
 			consumed = append(consumed, unit{s.place, 0}, unit{s.place, len(found) - 1})
 		}
 	}

@@ -100,7 +100,9 @@ func split(s string, a arguments, right bool) []any {
 }
 
 func replace(s string, a arguments) any {
-	return strings.Replace(s, a.mustText(0, "old"), a.mustText(1, "new"), a.number(2, "count", -1))
+	old, replacement, limit := a.mustText(0, "old"), a.mustText(1, "new"), a.number(2, "count", -1)
+	checkString(len(s) + strings.Count(s, old)*len(replacement))
+	return strings.Replace(s, old, replacement, limit)
 }
 
 func partition(s, sep string, last bool) []any {
@@ -135,8 +137,11 @@ func joinStrings(sep string, v *exec.Value) string {
 		return ""
 	}
 	var parts []string
+	size := 0
 	for _, item := range listOf(v) {
 		parts = append(parts, item.String())
+		size += len(sep) + len(parts[len(parts)-1])
+		checkString(size)
 	}
 	return strings.Join(parts, sep)
 }

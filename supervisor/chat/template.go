@@ -31,6 +31,7 @@ type Template struct {
 	jinja  *exec.Template
 	tokens tokenMatcher
 
+	habits       habits
 	placesSystem bool // late system messages are put in place for the template, which refuses them
 }
 
@@ -99,8 +100,8 @@ func innermost(err error) error {
 	}
 }
 
-// tryOut renders two tiny conversations: one that any template must manage, and one that tells how the template takes a
-// late system message.
+// tryOut renders tiny conversations: one that any template must manage, and some that tell how it takes late system
+// messages and tags in contents.
 func (t *Template) tryOut() error {
 	hello := message("user", "Hello")
 	var raised *TemplateError
@@ -109,6 +110,7 @@ func (t *Template) tryOut() error {
 	}
 	_, err := t.execute(Conversation{Messages: []Value{hello, message("system", "Be brief.")}}, nil)
 	t.placesSystem = errors.As(err, &raised) && !t.info.StrictSystem
+	t.learn()
 	return nil
 }
 
