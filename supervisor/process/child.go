@@ -102,7 +102,9 @@ func (c *child) start(ctx context.Context, progress func(protocol.LoadProgress))
 	c.unwatch = unwatch
 	c.watchers.Go(func() { c.watchExit(watch) })
 	c.watchers.Go(func() { c.watchProgress(watch) })
+	hurry := context.AfterFunc(ctx, func() { c.kill(Ours, "") }) // nothing is loaded yet, so nothing needs an order
 	err := c.connect()
+	hurry()
 	for _, f := range c.proc.cmd.ExtraFiles {
 		f.Close()
 	}

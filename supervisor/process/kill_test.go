@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -147,11 +146,50 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-func TestHangInUnloadIsKilled(t *testing.T) {
+// An unload that hangs delays the end of Run by Limits.Unload; run's cleanup waits for it.
+func TestRunEndsWhenUnloadHangs(t *testing.T) {
 	m := run(t, testConfig(t, "hang_in=shutdown"))
-	w := ready(t, m)
-	t.Cleanup(func() {}) // run's cleanup stops the manager after this body
-	_ = w
+	ready(t, m)
+}
+
+// Ctrl-C while a worker starts that never answers.
+func TestRunEndsWhileStarting(t *testing.T) {
+	cfg := testConfig(t, "")
+	cfg.Command = []string{"/bin/sleep", "1000"}
+	m := run(t, cfg)
+	for m.Status().PID == 0 && m.Status().State != Starting {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := m.Worker(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("worker: %v", err)
+	}
+}
+
+// A worker that never shakes hands is no worker.
+func TestNoHandshake(t *testing.T) {
+	for name, command := range map[string][]string{
+		"silent":  {"/bin/sleep", "1000"},
+		"talking": {"/bin/sh", "-c", "while :; do echo nonsense; sleep 0.01; done"},
+		"ending":  {"/bin/sh", "-c", "echo usage: none >&2; exit 64"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := testConfig(t, "")
+			cfg.Command, cfg.Limits.Start = command, 200*time.Millisecond
+			m := run(t, cfg)
+			if _, err := m.Worker(within(t)); !errors.Is(err, ErrUnstable) {
+				t.Fatalf("worker: %v", err)
+			}
+			last := m.Status().Last
+			if name == "ending" && (last.Cause != Exited || last.ExitCode != 64 || !strings.Contains(strings.Join(last.Evidence, " "), "usage: none")) {
+				t.Errorf("verdict %+v", last)
+			}
+			if name != "ending" && last.Cause != Exited && last.Cause != Stalled {
+				t.Errorf("verdict %+v", last)
+			}
+		})
+	}
 }
 
 func TestGarbage(t *testing.T) {
@@ -283,18 +321,4 @@ func TestJetsam(t *testing.T) {
 	}
 	high <- PressureNormal
 	ready(t, m)
-}
-
-const supervisorEnv = "LILYPAD_TEST_SUPERVISOR"
-
-// superviseForEver is the whole supervisor of TestSupervisorKilled. It writes the worker's pid to dir.
-func superviseForEver(dir string) {
-	m := New(Config{Command: []string{os.Args[0]}, Env: os.Environ(), RunDir: dir, Pressure: func() Pressure { return Pressure{} }}, logrus.New())
-	go m.Run(context.Background())
-	if _, err := m.Worker(context.Background()); err != nil {
-		os.Exit(1)
-	}
-	os.WriteFile(filepath.Join(dir, "pid.tmp"), []byte(strconv.Itoa(m.Status().PID)), 0o600)
-	os.Rename(filepath.Join(dir, "pid.tmp"), filepath.Join(dir, "pid"))
-	select {}
 }

@@ -186,7 +186,11 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 type pluginSink struct{ log logrus.FieldLogger }
 
 func (s pluginSink) Accept(_ string, _ hclog.Level, message string, args ...any) {
-	s.log.WithField("detail", fmt.Sprint(args...)).Debug(message)
+	fields := logrus.Fields{}
+	for i := 0; i+1 < len(args); i += 2 {
+		fields[fmt.Sprint(args[i])] = args[i+1]
+	}
+	s.log.WithFields(fields).Debug(message)
 }
 
 // pluginLogger is the logger for go-plugin.

@@ -17,6 +17,9 @@ import (
 // The test binary is also the worker and, to be killed, a supervisor.
 func TestMain(m *testing.M) {
 	if protocol.StartedBySupervisor(os.Getenv) {
+		if os.Getenv(lifelineEnv) != "" {
+			forgetParent()
+		}
 		fake.Main(fake.Options{})
 	}
 	if dir := os.Getenv(supervisorEnv); dir != "" {
@@ -24,6 +27,9 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
+
+// lifelineEnv makes the worker give up the kernel's help with a dead parent.
+const lifelineEnv = "LILYPAD_TEST_LIFELINE"
 
 // testConfig launches this binary as a fake worker with faults.
 func testConfig(t testing.TB, faults string) Config {

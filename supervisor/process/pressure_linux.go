@@ -7,30 +7,27 @@ import (
 	"strings"
 )
 
-// The share of time (percent, last 10 s) in which all tasks waited for memory, from /proc/pressure/memory, and the share
-// of memory still available that make a level. See https://docs.kernel.org/accounting/psi.html.
+// Linux counts its own out-of-memory kills, so pressure need only explain those of daemons such as systemd-oomd: little
+// memory left (percent of all) and all tasks waiting for memory for some of the time (percent of the last 10 s, see
+// https://docs.kernel.org/accounting/psi.html). A busy machine with free memory is no pressure.
 const (
-	psiWarn       = 5
-	psiHigh       = 20
-	availableWarn = 4
-	availableHigh = 2
+	availableWarn, psiWarn = 5, 5
+	availableHigh, psiHigh = 2, 20
 )
 
 func systemPressure() Pressure {
 	p := Pressure{OOMKills: oomKills()}
 	full, psiOK := psiFull(read("/proc/pressure/memory"))
 	info := read("/proc/meminfo")
-	available := -1.0
-	if total := field(info, "MemTotal:"); total > 0 {
-		available = 100 * float64(field(info, "MemAvailable:")) / float64(total)
-	}
-	if !psiOK && available < 0 {
+	total := field(info, "MemTotal:")
+	if total == 0 {
 		return p
 	}
+	available := 100 * float64(field(info, "MemAvailable:")) / float64(total)
 	switch {
-	case full >= psiHigh || available >= 0 && available < availableHigh:
+	case available < availableHigh && (full >= psiHigh || !psiOK):
 		p.Level = PressureHigh
-	case full >= psiWarn || available >= 0 && available < availableWarn:
+	case available < availableWarn && (full >= psiWarn || !psiOK):
 		p.Level = PressureWarn
 	default:
 		p.Level = PressureNormal
