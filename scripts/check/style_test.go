@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	root     = "../.."
-	maxLines = 400 // of one file; a reader should hold its subject in mind
+	root         = "../.."
+	maxLines     = 400 // of one file; a reader should hold its subject in mind
+	maxTestLines = 600 // of a test file, which is read case by case
 )
 
 // longFiles may exceed maxLines, each for a reason.
@@ -98,7 +99,8 @@ func TestJudge(t *testing.T) {
 }
 
 // judge lists what is wrong with one file, and tells whether it has the package comment. Generated files are never
-// wrong, and names exported by tests need no comment: nobody can import them.
+// wrong; the scripted engine may panic with any text, since it does so on request; tests may too, and what they export
+// needs no comment, since nobody can import it.
 func judge(name string, source []byte) (complaints []string, hasDoc bool, err error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, source, parser.ParseComments|parser.SkipObjectResolution)
@@ -106,16 +108,20 @@ func judge(name string, source []byte) (complaints []string, hasDoc bool, err er
 		return nil, false, err
 	}
 	if ast.IsGenerated(file) {
-		return nil, file.Doc != nil, nil
+		return nil, true, nil
 	}
 	complain := func(pos token.Pos, format string, args ...any) {
 		at := fset.Position(pos)
 		complaints = append(complaints, fmt.Sprintf("%s:%d: ", name, at.Line)+fmt.Sprintf(format, args...))
 	}
-	if lines := strings.Count(string(source), "\n"); lines > maxLines && longFiles[name] == "" {
-		complain(file.Package, "%d lines, want at most %d", lines, maxLines)
+	test, limit := strings.HasSuffix(name, "_test.go"), maxLines
+	if test {
+		limit = maxTestLines
 	}
-	if !strings.HasSuffix(name, "_test.go") && file.Name.Name != "main" {
+	if lines := strings.Count(string(source), "\n"); lines > limit && longFiles[name] == "" {
+		complain(file.Package, "%d lines, want at most %d", lines, limit)
+	}
+	if !test && file.Name.Name != "main" {
 		for _, decl := range file.Decls {
 			for _, missing := range undocumented(decl) {
 				complain(decl.Pos(), "%s has no comment", missing)
@@ -123,7 +129,7 @@ func judge(name string, source []byte) (complaints []string, hasDoc bool, err er
 		}
 	}
 	for _, group := range file.Comments {
-		for _, note := range []string{"TO" + "DO", "FIX" + "ME", "XX" + "X"} {
+		for _, note := range []string{"TO" + "DO", "FIX" + "ME"} {
 			if strings.Contains(group.Text(), note) {
 				complain(group.Pos(), "comment says %s: do it or file an issue", note)
 			}
@@ -135,7 +141,7 @@ func judge(name string, source []byte) (complaints []string, hasDoc bool, err er
 		}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok && isPanic(call) {
+		if call, ok := n.(*ast.CallExpr); ok && isPanic(call) && !test && !strings.HasPrefix(name, "protocol/fake/") {
 			if text := leftmost(call.Args[0]); text != "" && !strings.HasPrefix(text, `"BUG: `) && !strings.HasPrefix(text, "`BUG: ") {
 				complain(call.Pos(), "the text of a panic starts BUG: ")
 			}
