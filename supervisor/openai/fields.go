@@ -134,7 +134,11 @@ func (f *fields) topK() *int {
 	return &k
 }
 
+// seed takes any 64 bits, written with or without a sign.
 func (f *fields) seed() *uint64 {
+	if seed, err := strconv.ParseUint(string(f.top["seed"]), 10, 64); err == nil {
+		return &seed
+	}
 	n, sent := f.integer("seed", math.MinInt64)
 	if !sent {
 		return nil

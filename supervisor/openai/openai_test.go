@@ -28,6 +28,19 @@ func TestParseChatReadsEveryField(t *testing.T) {
 	}
 }
 
+func TestParseChatSeeds(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]uint64{"0": 0, "-1": 1<<64 - 1, "18446744073709551615": 1<<64 - 1, "7.0": 7, "-9223372036854775808": 1 << 63} {
+		r, bad := ParseChat([]byte(`{"messages":[{}],"seed":` + sent + `}`))
+		if bad != nil || *r.Seed != want {
+			t.Errorf("%s: got %v, %v", sent, r, bad)
+		}
+	}
+	if _, bad := ParseChat([]byte(`{"messages":[{}],"seed":18446744073709551616}`)); bad == nil {
+		t.Error("a seed of 65 bits was accepted")
+	}
+}
+
 func TestParseChatTakesNullForAbsent(t *testing.T) {
 	t.Parallel()
 	r, bad := ParseChat([]byte(`{"messages":[{}],"model":null,"stream":null,"stop":null,"seed":null,"temperature":null,
