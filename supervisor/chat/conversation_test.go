@@ -184,6 +184,7 @@ func TestRefusedTemplates(t *testing.T) {
 		{"recursive loop", "{% for m in messages recursive %}{{ loop(messages) }}{% endfor %}", "recursive loops are not supported"},
 		{"open expression", "{{ messages", "ends too early"},
 		{"open string", "{{ 'messages", "unreadable expression"},
+		{"digit of another script", "{# é #}\n{{ 'é' }} é {{ \u06f1 }}", "line 2: an expression with a character that is not ASCII"},
 		{"brackets", "{{ (messages] }}", "the chat template can't be read"},
 		{"open block", "{% if messages %}", "the chat template can't be read"},
 		{"fails", "{{ 'x'.explode() }}", "calls explode of a string"},

@@ -63,7 +63,7 @@ func readTemplate(info TemplateInfo) (*Template, error) {
 	t := &Template{info: info, tokens: newTokenMatcher(info.Added)}
 	var err error
 	if t.jinja, err = parseTemplate(info); err != nil {
-		return nil, fmt.Errorf("the chat template can't be read: %w", err)
+		return nil, fmt.Errorf("the chat template can't be read: %s", oneLine(err.Error()))
 	}
 	return t, nil
 }
@@ -88,6 +88,15 @@ func parseTemplate(info TemplateInfo) (t *exec.Template, err error) {
 		return nil, innermost(err) // the outer ones quote the whole template
 	}
 	return t, nil
+}
+
+// oneLine shortens what gonja says, which may quote the template.
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > 200 {
+		text = strings.ToValidUTF8(text[:200], "") + "..."
+	}
+	return text
 }
 
 func innermost(err error) error {
