@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
+
+	"lilypad/supervisor"
+)
+
+// watchAnswer asks over HTTP, streamed and greedy, and calls seen after each piece of text until it returns false.
+func watchAnswer(ctx context.Context, base, question string, maxTokens int64, seen func() bool) error {
+	client := openai.NewClient(option.WithBaseURL(base+"/v1"), option.WithAPIKey("none"), option.WithMaxRetries(0))
+	stream := client.Chat.Completions.NewStreaming(ctx, openai.ChatCompletionNewParams{
+		Messages:            []openai.ChatCompletionMessageParamUnion{openai.UserMessage(question)},
+		Temperature:         param.NewOpt(0.0),
+		MaxCompletionTokens: param.NewOpt(maxTokens),
+	})
+	defer stream.Close()
+	for stream.Next() {
+		for _, c := range stream.Current().Choices {
+			_, thought := c.Delta.JSON.ExtraFields["reasoning_content"]
+			if (thought || c.Delta.Content != "") && !seen() {
+				return nil
+			}
+		}
+	}
+	return stream.Err()
+}
+
+// firstToken is the median time from a request to its first text. Each question is a new one.
+func firstToken(ctx context.Context, base string, rounds int) (time.Duration, error) {
+	var all []time.Duration
+	for i := range rounds + 1 {
+		start := time.Now()
+		took := time.Duration(0)
+		err := watchAnswer(ctx, base, fmt.Sprintf("What is %d + 25?", 10+i), 8, func() bool {
+			took = time.Since(start)
+			return false
+		})
+		if err != nil {
+			return 0, err
+		}
+		if took == 0 {
+			return 0, errors.New("the answer was empty")
+		}
+		if i > 0 { // the first one warms up
+			all = append(all, took)
+		}
+	}
+	return median(all), nil
+}
+
+// recovery is the median time from SIGKILL of the worker to the next text of the answer that it was making.
+func recovery(ctx context.Context, base string, sup *supervisor.Supervisor, rounds int) (time.Duration, error) {
+	var all []time.Duration
+	for range rounds {
+		texts := 0
+		var killed, next time.Time
+		err := watchAnswer(ctx, base, "Count from 1 to 120.", 64, func() bool {
+			texts++
+			switch {
+			case texts == 4:
+				killed = time.Now()
+				if syscall.Kill(sup.Workers().Status().PID, syscall.SIGKILL) != nil {
+					return false
+				}
+			case !killed.IsZero() && sup.Workers().Status().PID != 0:
+				next = time.Now()
+				return false
+			}
+			return true
+		})
+		if err != nil {
+			return 0, err
+		}
+		if next.IsZero() {
+			return 0, errors.New("the answer was too short to kill the worker in its middle")
+		}
+		all = append(all, next.Sub(killed))
+	}
+	return median(all), nil
+}
