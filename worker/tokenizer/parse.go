@@ -159,7 +159,7 @@ func (t *Tokenizer) setAdded(s *source) error {
 // setMerges takes the merge rules; a rule's rank is its place in the file.
 func (t *Tokenizer) setMerges(s *source) error {
 	vocab := s.model.vocab
-	t.merges = newMergeTable(len(s.model.merges))
+	t.merges = make(mergeTable, len(s.model.merges))
 	var whole []byte
 	for rank, pair := range s.model.merges {
 		whole = append(append(whole[:0], pair[0]...), pair[1]...)

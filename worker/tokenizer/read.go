@@ -104,7 +104,7 @@ func (m *modelEntry) readVocab(r *jsonReader) error {
 	if m.vocab != nil {
 		return r.failf("a second vocabulary")
 	}
-	// The real file has one entry in about 80 bytes; a map that grows step by step takes twice as long to fill.
+	// The real file has one entry in about 80 bytes: the map need not grow step by step.
 	m.vocab = make(map[string]int32, len(r.text)/80)
 	return r.object(func(token string) error {
 		id, err := r.int32()

@@ -11,7 +11,7 @@ type Tokenizer struct {
 	added   []protocol.AddedToken
 	matcher *matcher
 	bytes   [256]int32 // id of each byte's own token
-	merges  *mergeTable
+	merges  mergeTable
 	classes *classTable
 	words   *wordCache
 	nfc     bool // the file asks for NFC
