@@ -57,7 +57,7 @@ func (s *server) answerChat(ctx context.Context, c *gin.Context, j *job) {
 		return
 	}
 	servedBy(c.Writer.Header(), j, result.Incarnation, &result.Begin)
-	c.JSON(http.StatusOK, openai.ChatCompletion{
+	c.PureJSON(http.StatusOK, openai.ChatCompletion{
 		ID: newID("chatcmpl-"), Object: "chat.completion", Created: time.Now().Unix(), Model: j.info.Name, Fingerprint: j.fingerprint,
 		Choices: []openai.Choice{{
 			Message:      openai.Message{Role: "assistant", Content: string(content), Reasoning: string(reasoning)},

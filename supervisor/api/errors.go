@@ -58,8 +58,9 @@ func wireError(e *generate.Error) *openai.Error {
 		w.Type = openai.TypeInvalid
 		w.PromptTokens, w.Context = int(e.Have), int(e.Want)
 	case http.StatusServiceUnavailable:
-		w.RetryAfter = retrySeconds(e.RetryAfter)
-		w.NoRetry = !retryable
+		if w.NoRetry = !retryable; retryable {
+			w.RetryAfter = retrySeconds(e.RetryAfter)
+		}
 	default:
 		w.NoRetry = true
 	}

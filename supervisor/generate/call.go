@@ -12,17 +12,20 @@ import (
 // callTime bounds one short call, such as Tokenize of a prompt that fills the context.
 const callTime = 10 * time.Second
 
-// Call runs a short call of the engine, once more on each next worker if one dies meanwhile. It waits at most wait for the
-// first worker. Errors are those of f, or *Error.
+// Call runs a short call of the engine, and once more on the next worker if the first dies or hangs meanwhile: a second
+// death is taken for this call's fault. It waits at most wait for a worker. Errors are those of f, or *Error.
 func Call(ctx context.Context, workers Source, wait time.Duration, f func(context.Context, *process.Worker) error) error {
-	for try := 0; ; try++ {
+	for try := 1; ; try++ {
 		w, err := await(ctx, workers, wait)
 		if err != nil {
 			return err
 		}
 		err = guarded(ctx, w, f)
-		if !errors.Is(err, protocol.ErrWorkerGone) || try == maxReplays {
+		if !errors.Is(err, protocol.ErrWorkerGone) {
 			return err
+		}
+		if try == maxCharged {
+			return &Error{Code: EngineCrashed, Message: "The local engine died twice while it read the request.", Incarnation: w.Incarnation, Poison: true}
 		}
 		select { // until the process package knows of the death too
 		case <-w.Gone():
@@ -66,6 +69,9 @@ func guarded(ctx context.Context, w *process.Worker, f func(context.Context, *pr
 	<-watched
 	if err == nil || ctx.Err() != nil {
 		return err
+	}
+	if errors.Is(err, context.DeadlineExceeded) { // the process package is about to find the worker stalled
+		return protocol.ErrWorkerGone
 	}
 	select {
 	case <-w.Gone():

@@ -401,6 +401,24 @@ func TestEngineErrors(t *testing.T) {
 	}
 }
 
+func TestCallOnAWorkerThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := script("")
+		calls := 0
+		err := Call(t.Context(), r, time.Second, func(ctx context.Context, w *process.Worker) error {
+			if calls++; calls == 1 {
+				time.AfterFunc(callTime+time.Second, r.engine.Die)
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		})
+		if err != nil || calls != 2 {
+			t.Errorf("%d calls: %v", calls, err)
+		}
+	})
+}
+
 func TestCall(t *testing.T) {
 	t.Parallel()
 	r := script("")
@@ -421,10 +439,10 @@ func TestCall(t *testing.T) {
 		r.engine.Die()
 		return context.Canceled
 	})
-	if !errors.Is(err, protocol.ErrWorkerGone) || calls != 5 {
+	var e *Error
+	if !errors.As(err, &e) || e.Code != EngineCrashed || e.Retryable || calls != 4 {
 		t.Errorf("%d calls: %v", calls, err)
 	}
-	var e *Error
 	if err = Call(t.Context(), &rig{none: true}, time.Millisecond, nil); !errors.As(err, &e) || e.Code != EngineRestarting {
 		t.Errorf("got %v", err)
 	}
