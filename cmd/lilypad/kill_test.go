@@ -45,6 +45,9 @@ var longAnswers = []struct {
 // TestKillAtRandomMoments kills the worker once in each request; the client must get the text of an undisturbed run, byte for
 // byte, and one finish.
 func TestKillAtRandomMoments(t *testing.T) {
+	if raceEnabled {
+		t.Skip("kill tests run a normal build")
+	}
 	s := startServer(t)
 	want := make([]answer, len(longAnswers))
 	took := make([]time.Duration, len(longAnswers))
@@ -98,6 +101,9 @@ func TestKillAtRandomMoments(t *testing.T) {
 
 // TestKillFiveTimes kills the worker five times during one answer.
 func TestKillFiveTimes(t *testing.T) {
+	if raceEnabled {
+		t.Skip("kill tests run a normal build")
+	}
 	s := startServer(t)
 	body := with(longAnswers[0].body, "stream", true)
 	want, err := s.post(body, nil)
@@ -121,6 +127,9 @@ func TestKillFiveTimes(t *testing.T) {
 
 // TestSupervisorKilled: no worker survives its supervisor by more than two seconds.
 func TestSupervisorKilled(t *testing.T) {
+	if raceEnabled {
+		t.Skip("kill tests run a normal build")
+	}
 	s := startServer(t)
 	pids := s.workers()
 	if len(pids) != 1 {
