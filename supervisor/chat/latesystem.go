@@ -38,7 +38,8 @@ func (t *Template) lateSystemText(c Conversation, turns []int, m *marker) (strin
 	pieces := strings.Split(text, userTurn+m.placeholder+turnEnd)
 	if len(pieces) != len(turns)+1 {
 		c.Messages = original // no ChatML: let the template say what it has to say
-		return t.execute(c, nil)
+		m.restart()
+		return t.execute(c, m)
 	}
 	var out strings.Builder
 	for k, piece := range pieces {
