@@ -199,6 +199,18 @@ func TestSensitiveTemplate(t *testing.T) {
 	}
 }
 
+func TestTokenBegunByTheTemplate(t *testing.T) {
+	template := newTemplate(t, `{% for m in messages %}<{{ m.content }}</think>{% endfor %}`, false)
+	spans, err := template.Render(Conversation{Messages: []Value{say("user", "think> x")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []protocol.Span{{Text: "<think>", Literal: true}, {Text: " x</think>"}}
+	if diff := cmp.Diff(want, spans); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 func TestEveryPrivateCharacterTaken(t *testing.T) {
 	var all strings.Builder
 	for r := rune(privateFirst); r <= privateLast; r++ {
