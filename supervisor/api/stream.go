@@ -81,23 +81,23 @@ func (s *server) openStream(c *gin.Context, j *job, begin *generate.Begin) *open
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	c.Status(http.StatusOK)
-	w := &wire{to: c.Writer, control: http.NewResponseController(c.Writer), limit: s.WriteLimit}
+	w := &timedWriter{to: c.Writer, control: http.NewResponseController(c.Writer), limit: s.WriteLimit}
 	return openai.NewStream(w, newID("chatcmpl-"), time.Now().Unix(), j.info.Name, j.fingerprint)
 }
 
-// wire gives each write to the client a deadline, so that one who takes nothing can't hold a stream for ever.
-type wire struct {
+// timedWriter gives each write to the client a deadline, so that one who takes nothing can't hold a stream for ever.
+type timedWriter struct {
 	to      http.ResponseWriter
 	control *http.ResponseController
 	limit   time.Duration
 }
 
-func (w *wire) Write(frames []byte) (int, error) {
+func (w *timedWriter) Write(frames []byte) (int, error) {
 	_ = w.control.SetWriteDeadline(time.Now().Add(w.limit)) // best effort: a recorder in a test has none
 	return w.to.Write(frames)
 }
 
-func (w *wire) Flush() error {
+func (w *timedWriter) Flush() error {
 	defer func() { _ = w.control.SetWriteDeadline(time.Time{}) }()
 	return w.control.Flush()
 }
