@@ -3,16 +3,25 @@ package cpu
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 
 	"lilypad/worker/checkpoint"
 )
 
-// benchCheckpoints calls f with the demo and, if LILYPAD_SYNTH names its directory, with a large random checkpoint.
+// benchCheckpoints calls f, on a locked thread as in the worker, with the demo and, if LILYPAD_SYNTH names its directory, with a large random checkpoint.
 func benchCheckpoints(b *testing.B, f func(b *testing.B, ck *checkpoint.Checkpoint)) {
-	b.Run("demo", func(b *testing.B) { f(b, openDemo(b)) })
+	b.Run("demo", func(b *testing.B) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		f(b, openDemo(b))
+	})
 	if dir := os.Getenv("LILYPAD_SYNTH"); dir != "" {
-		b.Run("synth", func(b *testing.B) { f(b, openDir(b, dir)) })
+		b.Run("synth", func(b *testing.B) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			f(b, openDir(b, dir))
+		})
 	}
 }
 

@@ -98,8 +98,9 @@ func (m *Model) newScratch() scratch {
 	}
 }
 
-// growScores makes room for attention over n tokens.
+// growScores makes room for attention over n tokens, in whole blocks.
 func (s *scratch) growScores(n int) {
+	n = blocksFor(n) * blockTokens
 	if len(s.scores) < 4*n {
 		s.scores = make([]float32, 4*2*n)
 	}

@@ -85,17 +85,19 @@ func TestChunksGiveTheSameBits(t *testing.T) {
 			if what := want.differ(bitsOf(s, append(head, forward(t, s, tokens[cut:], n-cut)...))); what != "" {
 				t.Errorf("%d threads, cut at %d: %s differ", threads, cut, what)
 			}
-			fork, err := snapshot.Resume()
-			if err != nil {
-				t.Fatal(err)
-			}
-			// The fork asks for the last row only: fewer logits change nothing either.
-			last := forward(t, fork, tokens[cut:], 1)
-			if what := want.differ(bitsOf(fork.(*sequence), append(slices.Clone(want.logits[:(n-1)*vocab]), last...))); what != "" {
-				t.Errorf("%d threads, fork at %d: %s differ", threads, cut, what)
-			}
 			s.Close()
-			fork.Close()
+			if threads > 1 {
+				fork, err := snapshot.Resume()
+				if err != nil {
+					t.Fatal(err)
+				}
+				// The fork asks for the last row only: fewer logits change nothing either.
+				last := forward(t, fork, tokens[cut:], 1)
+				if what := want.differ(bitsOf(fork.(*sequence), slices.Concat(want.logits[:(n-1)*vocab], last))); what != "" {
+					t.Errorf("%d threads, fork at %d: %s differ", threads, cut, what)
+				}
+				fork.Close()
+			}
 			snapshot.Close()
 		}
 		if m.Bytes() != 0 {
@@ -127,9 +129,6 @@ func TestLongChunkIsCut(t *testing.T) {
 // TestForksEqualFreshSequences is the property behind all reuse of states: however sequences and snapshots are made from
 // each other, a sequence has the bits of its own tokens computed alone, and a snapshot never changes.
 func TestForksEqualFreshSequences(t *testing.T) {
-	if slow {
-		t.Skip("numeric: too slow under the race detector")
-	}
 	s := relative(2)
 	s.Layers, s.Hidden, s.Experts, s.ExpertsPerToken = s.Layers[1:4], 32, 4, 2
 	m := newModel(t, randomCheckpoint(1, s, affine(4, 32, checkpoint.BF16)), Options{Threads: 2})

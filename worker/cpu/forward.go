@@ -53,7 +53,7 @@ func (p *pass) run(s *sequence, tokens []int32, pos, from int, logits []float32)
 	}
 	hidden := m.shape.Hidden
 	for t, id := range tokens {
-		embedRow(p.buf.h[t*hidden:(t+1)*hidden], &m.weights.Embed, int(id))
+		m.weights.Embed.Row(int(id), p.buf.h[t*hidden:(t+1)*hidden])
 	}
 	p.angles()
 	p.traced(0)

@@ -148,6 +148,9 @@ func TestBadRequestsChangeNothing(t *testing.T) {
 
 // TestForwardAllocatesNothing holds for decode and for a prefill chunk once the buffers have grown.
 func TestForwardAllocatesNothing(t *testing.T) {
+	if slow {
+		t.Skip("the race detector slows the demo's forward pass a hundredfold")
+	}
 	m := newModel(t, openDemo(t), Options{Threads: 2})
 	s := newSequence(t, m)
 	logits := make([]float32, m.shape.Vocab)

@@ -22,7 +22,7 @@ type linearTask struct {
 	x        *batch
 	from, to int // rows of x
 	step     int // matrix rows per unit
-	list     [5]projection
+	list     [4]projection
 	n        int
 }
 

@@ -106,7 +106,7 @@ func (m *Model) newLayer(w *checkpoint.LayerWeights) layer {
 	return l
 }
 
-// Kernels names the kernel set. Bits differ between architectures only through it.
+// Kernels names the kernel set. The architecture is part of it because package math isn't the same code everywhere.
 func (m *Model) Kernels() string { return "cpu/go-" + runtime.GOARCH }
 
 // ChunkIndependent is true: see the package comment.

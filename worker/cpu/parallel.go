@@ -29,11 +29,14 @@ type pool struct {
 	wg     sync.WaitGroup
 }
 
-// A goroutine without work looks for some this often, yielding now and then, before it sleeps: about 50 µs, longer than
-// the serial stretches of a decode step. Waking a sleeper costs the caller several µs.
+// A goroutine without work looks for some spinLooks times, yielding now and then, before it sleeps: about 50 µs, longer
+// than the serial stretches of a decode step. Waking a sleeper costs the caller several µs. The caller waits for the last
+// units without yielding, since it holds a locked thread, which a yield gives away and takes back through the system;
+// only where a worker seems to have lost its processor, after some 100 µs, it does.
 const (
 	spinLooks = 1 << 14
 	yieldMask = 1<<9 - 1
+	waitMask  = 1<<17 - 1
 )
 
 func newPool(size int) *pool {
@@ -65,7 +68,7 @@ func (p *pool) run(t task, units int) {
 	for p.claim(0) {
 	}
 	for looks := 1; int(p.done.Load()) < units; looks++ {
-		if looks&yieldMask == 0 {
+		if looks&waitMask == 0 {
 			runtime.Gosched()
 		}
 	}

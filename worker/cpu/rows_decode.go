@@ -95,6 +95,3 @@ func halfFloat(h uint16) float32 {
 	f := math.Float32frombits(uint32(h&0x7fff)<<13) * 0x1p112
 	return math.Float32frombits(sign | math.Float32bits(f))
 }
-
-// embedRow writes row r of the embedding to dst, dequantised.
-func embedRow(dst []float32, w *checkpoint.Matrix, r int) { w.Row(r, dst) }
