@@ -191,7 +191,9 @@ func TestHooksAndNames(t *testing.T) {
 	if !m.ChunkIndependent() || m.Kernels() == "" {
 		t.Error("the backend must be chunk independent and name its kernels")
 	}
-	if m.Close() != nil || m.Close() != nil {
-		t.Error("Close fails")
+	for range 2 {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
