@@ -157,7 +157,7 @@ func (s *Supervisor) newWeb(listener net.Listener) *web {
 	w := &web{end: end, failed: make(chan error, 1), served: make(chan struct{})}
 	w.server = &http.Server{
 		Handler: api.New(api.Options{
-			Workers: s.workers, Health: s.health, Log: s.log, Stop: stop, Started: time.Now(),
+			Workers: s.workers, Health: s.health, Log: s.log, Stop: stop, Started: time.Now(), Control: s.cfg.Control,
 		}),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,

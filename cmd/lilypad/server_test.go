@@ -128,9 +128,19 @@ func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
 // answer is what a client got.
 type answer struct {
-	text     string
-	finishes []string
-	chunks   int
+	text      string
+	reasoning string // not streamed answers only, as is usage
+	usage     usage
+	finishes  []string
+	chunks    int
+}
+
+type usage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Details    struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
 }
 
 // post sends a chat request; onChunk (streaming only) sees the answer so far after each content delta.
@@ -154,16 +164,19 @@ func (s *server) post(body map[string]any, onChunk func(answer)) (answer, error)
 	}
 	var full struct {
 		Choices []struct {
-			Message struct{ Content string }
-			Finish  string `json:"finish_reason"`
+			Message struct {
+				Content   string
+				Reasoning string `json:"reasoning_content"`
+			}
+			Finish string `json:"finish_reason"`
 		}
+		Usage usage
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&full); err != nil {
 		return answer{}, err
 	}
-	a := answer{text: full.Choices[0].Message.Content}
-	a.finishes = append(a.finishes, full.Choices[0].Finish)
-	return a, nil
+	c := full.Choices[0]
+	return answer{text: c.Message.Content, reasoning: c.Message.Reasoning, usage: full.Usage, finishes: []string{c.Finish}}, nil
 }
 
 func readStream(body io.Reader, onChunk func(answer)) (answer, error) {

@@ -21,6 +21,7 @@ type Options struct {
 	Log     logrus.FieldLogger //
 	Stop    context.Context    // when it ends, running answers end with an error frame; nil never does
 	Started time.Time          // reported as the models' time of creation
+	Control bool               // control tokens in what clients send act as such
 
 	StartWait  time.Duration // how long a request waits for a worker that (re)starts; 0 means 8 s
 	KeepAlive  time.Duration // between signs of life in a stream; 0 means 10 s

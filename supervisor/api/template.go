@@ -28,7 +28,8 @@ func (s *server) templateOf(info protocol.ModelInfo) (template, error) {
 	if s.template.Template != nil && s.template.id == id {
 		return s.template, nil
 	}
-	parsed, err := chat.NewTemplate(chat.TemplateInfo{Source: info.ChatTemplate, BOS: info.BOS, EOS: info.EOS, Added: info.Added})
+	parsed, err := chat.NewTemplate(chat.TemplateInfo{
+		Source: info.ChatTemplate, BOS: info.BOS, EOS: info.EOS, Added: info.Added, AllowControl: s.Control})
 	if err != nil {
 		return template{}, openai.Unsupported("messages", "This checkpoint can't chat: %v.", err)
 	}

@@ -12,17 +12,18 @@ import (
 // Config is everything that a service can be told. The tag is the key in the file, the flag's name, and after LILYPAD_, in
 // capitals and with underscores, the name in the environment.
 type Config struct {
-	Listen      string        `koanf:"listen"`       // address of the API, loopback only; port 0 takes a free one
-	Model       string        `koanf:"model"`        // checkpoint directory; empty for the embedded demo
-	Backend     string        `koanf:"backend"`      // "cpu"; empty lets the worker choose
-	Data        string        `koanf:"data"`         // directory of all that is kept
-	Context     int           `koanf:"context"`      // most tokens of one conversation; 0 means the model's own, at most 32,768
-	Quantize    int           `koanf:"quantize"`     // 4 or 8 bits for a checkpoint stored unquantised; 0 runs it as stored
-	Parallel    int           `koanf:"parallel"`     // generations that interleave at once
-	StateBudget int64         `koanf:"state-budget"` // MiB for the states of conversations; 0 lets the worker choose
-	Drain       time.Duration `koanf:"drain"`        // how long running answers may go on after a stop is asked for
-	LogLevel    string        `koanf:"log-level"`    // logrus level
-	LogFormat   string        `koanf:"log-format"`   // "text" or "json"
+	Listen      string        `koanf:"listen"`         // address of the API, loopback only; port 0 takes a free one
+	Model       string        `koanf:"model"`          // checkpoint directory; empty for the embedded demo
+	Backend     string        `koanf:"backend"`        // "cpu"; empty lets the worker choose
+	Data        string        `koanf:"data"`           // directory of all that is kept
+	Context     int           `koanf:"context"`        // most tokens of one conversation; 0 means the model's own, at most 32,768
+	Quantize    int           `koanf:"quantize"`       // 4 or 8 bits for a checkpoint stored unquantised; 0 runs it as stored
+	Parallel    int           `koanf:"parallel"`       // generations that interleave at once
+	StateBudget int64         `koanf:"state-budget"`   // MiB for the states of conversations; 0 lets the worker choose
+	Control     bool          `koanf:"control-tokens"` // control tokens in what clients send act as such, as in Hugging Face's libraries
+	Drain       time.Duration `koanf:"drain"`          // how long running answers may go on after a stop is asked for
+	LogLevel    string        `koanf:"log-level"`      // logrus level
+	LogFormat   string        `koanf:"log-format"`     // "text" or "json"
 }
 
 // Default is the Config of an empty command line; env is in the form of os.Environ.

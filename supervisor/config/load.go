@@ -32,6 +32,7 @@ func Flags(flags *pflag.FlagSet) {
 	flags.Int("quantize", 0, "`bits` (4 or 8) to which a checkpoint stored unquantised is quantised while loading")
 	flags.Int("parallel", 4, "`answers` that are generated at once")
 	flags.Int64("state-budget", 0, "`MiB` for the states of conversations; default chosen by the worker")
+	flags.Bool("control-tokens", false, "let control tokens such as <|im_end|> in what clients send act as such, instead of staying text")
 	flags.Duration("drain", Default(nil).Drain, "how long running answers may go on after a stop is asked for")
 	flags.String("log-level", "info", "error, warn, info, debug or trace")
 	flags.String("log-format", "text", "text or json")
