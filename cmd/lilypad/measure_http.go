@@ -61,17 +61,16 @@ func firstToken(ctx context.Context, base string, rounds int) (time.Duration, er
 func recovery(ctx context.Context, base string, sup *supervisor.Supervisor, rounds int) (time.Duration, error) {
 	var all []time.Duration
 	for range rounds {
-		texts := 0
+		texts, old := 0, 0
 		var killed, next time.Time
-		err := watchAnswer(ctx, base, "Count from 1 to 120.", 64, func() bool {
+		err := watchAnswer(ctx, base, "Count from 1 to 120.", 256, func() bool {
 			texts++
+			status := sup.Workers().Status()
 			switch {
 			case texts == 4:
-				killed = time.Now()
-				if syscall.Kill(sup.Workers().Status().PID, syscall.SIGKILL) != nil {
-					return false
-				}
-			case !killed.IsZero() && sup.Workers().Status().PID != 0:
+				killed, old = time.Now(), status.Incarnation
+				return syscall.Kill(status.PID, syscall.SIGKILL) == nil
+			case texts > 4 && status.Incarnation > old: // not one that was under way before the kill
 				next = time.Now()
 				return false
 			}
