@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"lilypad/worker/checkpoint"
+	"lilypad/worker/state"
+
 	"pgregory.net/rapid"
 )
 
@@ -138,6 +140,49 @@ func TestForksEqualFreshSequences(t *testing.T) {
 	}
 }
 
+// TestForksOfAPartBlock lets a sequence and two forks of its snapshot go on with different tokens, turn by turn, from the
+// middle of a KV block that they could share.
+func TestForksOfAPartBlock(t *testing.T) {
+	m := smallModel(t, Options{Threads: 1})
+	origin := newSequence(t, m)
+	prompt := someTokens(blockTokens+10, m.shape.Vocab)
+	forward(t, origin, prompt, 0)
+	frozen, err := origin.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close()
+	all := []state.Sequence{origin}
+	for range 2 {
+		fork, err := frozen.Resume()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer fork.Close()
+		all = append(all, fork)
+	}
+	for i := range 90 {
+		for j, s := range all {
+			forward(t, s, []int32{int32(i+30*j) % int32(m.shape.Vocab)}, 0)
+		}
+	}
+	for j, s := range all {
+		fresh := newSequence(t, m)
+		forward(t, fresh, prompt, 0)
+		for i := range 90 {
+			forward(t, fresh, []int32{int32(i+30*j) % int32(m.shape.Vocab)}, 0)
+		}
+		if what := bitsOf(fresh, nil).differ(bitsOf(s.(*sequence), nil)); what != "" {
+			t.Errorf("sequence %d: %s differ from a fresh computation", j, what)
+		}
+	}
+	fresh := newSequence(t, m)
+	forward(t, fresh, prompt, 0)
+	if what := bitsOf(fresh, nil).differ(bitsOf(&frozen.(*snapshot).frozen, nil)); what != "" {
+		t.Errorf("the snapshot's %s changed", what)
+	}
+}
+
 func forkAtRandom(t *testing.T, r *rapid.T, m *Model) {
 	type tracked struct {
 		*sequence
@@ -148,12 +193,12 @@ func forkAtRandom(t *testing.T, r *rapid.T, m *Model) {
 	start := func(s *sequence, tokens []int32) { live = append(live, tracked{s, slices.Clone(tokens)}) }
 	first, _ := m.New()
 	start(first.(*sequence), nil)
-	for range rapid.IntRange(2, 8).Draw(r, "steps") {
+	for range rapid.IntRange(4, 16).Draw(r, "steps") {
 		i := rapid.IntRange(0, len(live)-1).Draw(r, "sequence")
 		s := &live[i]
 		switch rapid.IntRange(0, 4).Draw(r, "kind") {
 		case 0, 1, 2:
-			n := rapid.IntRange(1, 70).Draw(r, "tokens")
+			n := rapid.IntRange(1, 40).Draw(r, "tokens")
 			more := rapid.SliceOfN(rapid.Int32Range(0, int32(m.shape.Vocab)-1), n, n).Draw(r, "ids")
 			if s.len+n <= 200 {
 				forward(t, s.sequence, more, rapid.IntRange(0, n).Draw(r, "rows"))
