@@ -24,6 +24,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // dial puts both adapters and a socket in front of an engine. cut breaks the connection as a dying process does.
 func dial(t testing.TB, e protocol.Engine) (remote protocol.Engine, cut func()) {
 	t.Helper()
+	remote, _, cut = dialConn(t, e)
+	return remote, cut
+}
+
+func dialConn(t testing.TB, e protocol.Engine) (remote protocol.Engine, conn *grpc.ClientConn, cut func()) {
+	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +38,7 @@ func dial(t testing.TB, e protocol.Engine) (remote protocol.Engine, cut func()) 
 	protocol.Register(s, e)
 	served := make(chan error)
 	go func() { served <- s.Serve(l) }()
-	conn, err := grpc.NewClient("unix://"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err = grpc.NewClient("unix://"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32))) // as go-plugin does
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +48,7 @@ func dial(t testing.TB, e protocol.Engine) (remote protocol.Engine, cut func()) 
 		s.Stop()
 		<-served
 	})
-	return protocol.NewClient(context.Background(), conn), s.Stop
+	return protocol.NewClient(context.Background(), conn), conn, s.Stop
 }
 
 // Callers can't tell an engine from its remote twin.
@@ -155,6 +161,20 @@ func TestBrokenConnection(t *testing.T) {
 	}
 	if _, err := remote.Hello(t.Context()); !errors.Is(err, protocol.ErrWorkerGone) {
 		t.Errorf("hello: %v", err)
+	}
+}
+
+// go-plugin closes the connection of a dead worker; a call that still waits must not take that for its caller's cancel.
+func TestClosedConnection(t *testing.T) {
+	remote, conn, _ := dialConn(t, fake.New(fake.Options{Faults: fake.Faults{HangIn: fake.PlaceDecode}}))
+	err := remote.Generate(t.Context(), protocol.GenerateRequest{Tokens: []int32{1}, MaxTokens: 1}, func(e protocol.Event) error {
+		if e.Prefill != nil {
+			conn.Close()
+		}
+		return nil
+	})
+	if !errors.Is(err, protocol.ErrWorkerGone) {
+		t.Errorf("generate: %v", err)
 	}
 }
 

@@ -35,6 +35,10 @@ func toStatus(err error) error {
 		return nil
 	case errors.As(err, &e):
 	case errors.Is(err, context.Canceled):
+		// The empty detail tells an engine's own word from a connection that our side closed.
+		if st, detailErr := status.New(codes.Canceled, "canceled").WithDetails(&pb.ErrorDetail{}); detailErr == nil {
+			return st.Err()
+		}
 		return status.Error(codes.Canceled, "canceled")
 	case errors.Is(err, context.DeadlineExceeded):
 		return status.Error(codes.DeadlineExceeded, "deadline exceeded")
@@ -69,14 +73,16 @@ func fromStatus(ctx, gone context.Context, err error) error {
 	}
 	for _, d := range st.Details() {
 		if d, ok := d.(*pb.ErrorDetail); ok {
+			if st.Code() == codes.Canceled {
+				return context.Canceled
+			}
 			return &Error{Code: Code(d.Code), Message: string(d.Message), Have: d.Have, Want: d.Want}
 		}
 	}
 	switch {
-	case st.Code() == codes.Unavailable || gone.Err() != nil:
+	case st.Code() == codes.Unavailable, st.Code() == codes.Canceled, gone.Err() != nil:
+		// Canceled although nobody canceled: the connection of a dead worker was closed on our side.
 		return fmt.Errorf("%w: %s", ErrWorkerGone, st.Message())
-	case st.Code() == codes.Canceled:
-		return context.Canceled
 	case st.Code() == codes.DeadlineExceeded:
 		return context.DeadlineExceeded
 	}

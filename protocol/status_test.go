@@ -65,6 +65,7 @@ func TestErrorsOfContextAndTransport(t *testing.T) {
 		{"engine's deadline", live, live, toStatus(fmt.Errorf("x: %w", context.DeadlineExceeded)), context.DeadlineExceeded, 0},
 		{"caller canceled", ended, live, status.Error(codes.Unavailable, "x"), context.Canceled, 0},
 		{"caller's deadline", late, live, status.Error(codes.Canceled, "x"), context.DeadlineExceeded, 0},
+		{"connection closed on our side", live, live, status.Error(codes.Canceled, "grpc: the client connection is closing"), ErrWorkerGone, 0},
 		{"connection broke", live, live, status.Error(codes.Unavailable, "EOF"), ErrWorkerGone, 0},
 		{"process exited", live, ended, status.Error(codes.Canceled, "x"), ErrWorkerGone, 0},
 		{"not a status", live, live, errors.New("broken pipe"), ErrWorkerGone, 0},

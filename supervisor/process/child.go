@@ -22,10 +22,11 @@ import (
 )
 
 const (
-	evidenceTime = 250 * time.Millisecond // from the first sign of death to the verdict
-	reapTime     = 10 * time.Second       // for a killed process to be gone; freeing tens of gigabytes takes a while
-	pingTime     = time.Second            // deadline of a ping
-	watchTime    = 100 * time.Millisecond // between two looks at the heartbeat
+	evidenceTime = 250 * time.Millisecond  // from the first sign of death to the end of stderr
+	exitTime     = 1500 * time.Millisecond // and to the exit status, should the kernel be that slow
+	reapTime     = 10 * time.Second        // for a killed process to be gone; freeing tens of gigabytes takes a while
+	pingTime     = time.Second             // deadline of a ping
+	watchTime    = 100 * time.Millisecond  // between two looks at the heartbeat
 )
 
 // child is one incarnation from spawn to burial.
@@ -205,10 +206,12 @@ func (c *child) watchExit(ctx context.Context) {
 	}
 }
 
-// watchConnection sees the connection break, about a millisecond after a death.
+// watchConnection sees the connection break, about a millisecond after a death. gRPC makes a connection usable a moment
+// before it calls it ready, so it may still be connecting here.
 func (c *child) watchConnection(ctx context.Context) {
-	for state := connectivity.Ready; state == connectivity.Ready; state = c.client.Conn.GetState() {
-		if !c.client.Conn.WaitForStateChange(ctx, state) {
+	conn := c.client.Conn
+	for state := conn.GetState(); state == connectivity.Ready || state == connectivity.Connecting; state = conn.GetState() {
+		if !conn.WaitForStateChange(ctx, state) {
 			return
 		}
 	}
@@ -256,15 +259,18 @@ func (c *child) ping(ctx context.Context) {
 	}
 }
 
-// bury waits for evidence, gives the verdict, and frees everything that belonged to the worker.
+// bury waits for evidence, gives the verdict, and frees everything that belonged to the worker. It has time for the exit
+// status, which tells most: no other worker can start before this one's memory is free.
 func (c *child) bury(pressure Pressure, oomKills int64) Verdict {
 	if c.proc.pid.Load() != 0 {
-		limit := time.After(evidenceTime)
-		for _, sign := range []chan struct{}{c.proc.exited, c.proc.stderrDone} {
+		evidence, limit := time.After(evidenceTime), exitTime
+		if c.failure != nil { // it may well be alive
+			limit = evidenceTime
+		}
+		if c.exits(limit) {
 			select {
-			case <-sign:
-			case <-limit:
-				limit = time.After(0)
+			case <-c.proc.stderrDone:
+			case <-evidence:
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -86,12 +87,12 @@ func TestStopped(t *testing.T) {
 			failed := make(chan error, 1)
 			if phase == "decode" {
 				started := make(chan bool)
+				first := sync.OnceFunc(func() { close(started) })
 				go func() {
 					failed <- w.Engine.Generate(within(t), protocol.GenerateRequest{Tokens: []int32{'a'}, Prompt: 1, MaxTokens: 4000},
 						func(e protocol.Event) error {
-							if e.Tokens != nil && started != nil {
-								close(started)
-								started = nil
+							if e.Tokens != nil {
+								first()
 							}
 							return nil
 						})

@@ -33,9 +33,9 @@ type pressures struct {
 
 // sample takes a reading now.
 func (p *pressures) sample(now time.Time) Pressure {
-	r := p.read()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	r := p.read()
 	for len(p.times) > 0 && now.Sub(p.times[0]) > pressureMemory {
 		p.times, p.seen = p.times[1:], p.seen[1:]
 	}

@@ -29,7 +29,7 @@ func newWorker(incarnation int) *Worker {
 // Gone is closed as soon as the first sign of death is seen.
 func (w *Worker) Gone() <-chan struct{} { return w.gone }
 
-// Verdict waits until the death is classified or ctx ends; the process package itself waits 250 ms at most for evidence.
+// Verdict waits until the death is classified or ctx ends. Evidence is given 250 ms, an exit status that is late 1.5 s.
 func (w *Worker) Verdict(ctx context.Context) (Verdict, error) {
 	select {
 	case <-w.settled:
