@@ -57,8 +57,8 @@ func TestKillAtRandomMoments(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s, undisturbed: %v", l.name, err)
 		}
-		if a.chunks < 20 {
-			t.Fatalf("%s: only %d chunks: too short to be hit in the middle", l.name, a.chunks)
+		if len(a.text) < 200 { // not its chunks: those merge when this reader is slow
+			t.Fatalf("%s: only %d bytes: too short to be hit in the middle", l.name, len(a.text))
 		}
 		want[i], took[i] = a, time.Since(start)
 	}
