@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -57,7 +58,7 @@ func isLoopbackHost(hostport string) bool {
 			host = host[1 : n-1]
 		}
 	}
-	if host == "localhost" {
+	if strings.EqualFold(host, "localhost") {
 		return true
 	}
 	addr, err := netip.ParseAddr(host)

@@ -60,5 +60,5 @@ func checkModel(id string, info protocol.ModelInfo) *openai.Error {
 	}
 	param := "model"
 	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalid, Code: "model_not_found", Param: &param,
-		Message: fmt.Sprintf("The model %q is not loaded; use %q, or %q for whichever is loaded.", id, info.Name, alias)}
+		Message: fmt.Sprintf("The model %q is not loaded; use %q, or %q for whichever is loaded.", openai.Shorten(id), info.Name, alias)}
 }

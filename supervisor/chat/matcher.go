@@ -83,26 +83,34 @@ func (m *tokenMatcher) contains(text string) bool {
 // literal cuts text into spans: tokens of which an end was marked are literal, all other text is not.
 func (m *tokenMatcher) literal(text string, marks []int) []protocol.Span {
 	var spans []protocol.Span
-	add := func(piece string, literal bool) {
-		switch n := len(spans); {
-		case piece == "":
-		case n > 0 && spans[n-1].Literal == literal:
-			spans[n-1].Text += piece
-		default:
-			spans = append(spans, protocol.Span{Text: piece, Literal: literal})
+	begin, kind := 0, false // of the span that is being gathered: text[begin:], not copied piece by piece
+	cut := func(at int, literal bool) {
+		if literal == kind {
+			return
 		}
+		if at > begin {
+			spans = append(spans, protocol.Span{Text: text[begin:at], Literal: kind})
+		}
+		begin, kind = at, literal
 	}
-	end := 0 // of what is cut
+	end := 0 // of the last token
 	for _, o := range m.find(text) {
 		if o.end <= end || !markedAt(text, o, marks) {
 			continue
 		}
 		start := max(o.start, end)
-		add(text[end:start], false)
-		add(text[start:o.end], true)
+		if start > end {
+			cut(end, false)
+		}
+		cut(start, true)
 		end = o.end
 	}
-	add(text[end:], false)
+	if end < len(text) {
+		cut(end, false)
+	}
+	if begin < len(text) {
+		spans = append(spans, protocol.Span{Text: text[begin:], Literal: kind})
+	}
 	return spans
 }
 

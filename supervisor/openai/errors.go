@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // Types of an Error.
@@ -65,4 +66,15 @@ func refuse(code, param, format string, args ...any) *Error {
 		e.Param = &param
 	}
 	return e
+}
+
+// mostEchoed is how many bytes of a client's own value an error message repeats.
+const mostEchoed = 100
+
+// Shorten cuts what a message repeats of a client's value.
+func Shorten(value string) string {
+	if len(value) <= mostEchoed {
+		return value
+	}
+	return strings.ToValidUTF8(value[:mostEchoed], "") + "..."
 }

@@ -69,7 +69,7 @@ func (f *fields) number(name string, low, high float64, open bool) *float64 {
 		if open {
 			from = "more than"
 		}
-		f.fail(Invalid(name, "%s is %s; it must be %s %v and at most %v", name, value, from, low, high))
+		f.fail(Invalid(name, "%s is %s; it must be %s %v and at most %v", name, Shorten(string(value)), from, low, high))
 		return nil
 	}
 	return &x
@@ -85,7 +85,7 @@ func (f *fields) integer(name string, low int64) (n int64, sent bool) {
 	if err != nil {
 		x, bad := strconv.ParseFloat(string(value), 64)
 		if bad != nil || x != math.Trunc(x) || math.Abs(x) >= 1<<63 {
-			f.fail(Invalid(name, "%s is %s; it must be an integer of 64 bits", name, value))
+			f.fail(Invalid(name, "%s is %s; it must be an integer of 64 bits", name, Shorten(string(value))))
 			return 0, false
 		}
 		n = int64(x)
