@@ -15,6 +15,7 @@ import (
 
 	"lilypad/protocol"
 	"lilypad/supervisor/api"
+	"lilypad/supervisor/chat"
 	"lilypad/supervisor/config"
 	"lilypad/supervisor/process"
 )
@@ -80,7 +81,10 @@ func (s *Supervisor) wait(ctx context.Context, web *web, addr net.Addr, ready fu
 	defer cancel()
 	loaded := make(chan error, 1)
 	go func() {
-		_, err := s.workers.Worker(loading)
+		w, err := s.workers.Worker(loading)
+		if err == nil {
+			err = s.canChat(w.Info)
+		}
 		loaded <- err
 	}()
 	select {
@@ -106,6 +110,19 @@ func (s *Supervisor) wait(ctx context.Context, web *web, addr net.Addr, ready fu
 	case err := <-web.failed:
 		return err
 	}
+}
+
+// canChat refuses a model whose chat template is missing or can't be used: each of its requests would fail.
+func (s *Supervisor) canChat(info protocol.ModelInfo) error {
+	if info.ChatTemplate == "" {
+		return fmt.Errorf("model %s has no chat template; put its chat_template.jinja beside its config.json", info.Name)
+	}
+	_, err := chat.NewTemplate(chat.TemplateInfo{
+		Source: info.ChatTemplate, BOS: info.BOS, EOS: info.EOS, Added: info.Added, AllowControl: s.cfg.Control})
+	if err != nil {
+		return fmt.Errorf("the chat template of model %s can't be used: %w", info.Name, err)
+	}
+	return nil
 }
 
 // listen opens the configured address.

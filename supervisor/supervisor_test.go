@@ -209,6 +209,25 @@ func TestStopDuringLoad(t *testing.T) {
 	}
 }
 
+// TestModelsThatCanNotChat: a model that would refuse every request is refused at the start.
+func TestModelsThatCanNotChat(t *testing.T) {
+	t.Parallel()
+	sup := prepare(t, testConfig(), "")
+	for _, c := range []struct{ name, template, want string }{
+		{"none", "", "put its chat_template.jinja beside its config.json"},
+		{"broken", "{% for x in %}{{ ", "can't be used"},
+		{"endless", "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}", "can't be used"},
+		{"good", fake.DefaultInfo().ChatTemplate, ""},
+	} {
+		info := fake.DefaultInfo()
+		info.ChatTemplate = c.template
+		err := sup.canChat(info)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
 func TestRunRefuses(t *testing.T) {
 	t.Parallel()
 	c := testConfig()

@@ -49,6 +49,9 @@ It talks to a server that runs on the default address with the same model, or st
 			if err != nil {
 				return err
 			}
+			if err := o.validate(); err != nil {
+				return err
+			}
 			return failed(chat(e, cfg, o, strings.Join(args, " ")))
 		},
 	}
@@ -61,6 +64,17 @@ It talks to a server that runs on the default address with the same model, or st
 	f.Int64Var(&o.seed, "seed", 0, "seed for sampling (default: a new one each time)")
 	f.BoolVar(&o.think, "think", true, "let the model think before it answers")
 	return cmd
+}
+
+// validate refuses what the server would refuse, before one is started.
+func (o *chatOptions) validate() error {
+	if o.temperature < 0 || o.temperature > 2 {
+		return fmt.Errorf("temperature is %g; it must be from 0 to 2", o.temperature)
+	}
+	if o.maxTokens < 0 {
+		return fmt.Errorf("max-tokens is %d; it must be at least 1, or 0 for what the context holds", o.maxTokens)
+	}
+	return nil
 }
 
 func chat(e *env, cfg config.Config, o chatOptions, question string) error {

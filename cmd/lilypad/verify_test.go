@@ -90,6 +90,8 @@ func TestUsage(t *testing.T) {
 		{"unknown flag", []string{"serve", "--frobnicate"}, exitUsage, "unknown flag"},
 		{"verify needs a golden", []string{"verify"}, exitUsage, "golden"},
 		{"another machine", []string{"serve", "--listen", "0.0.0.0:8383"}, exitUsage, "other machines could reach"},
+		{"chat too hot", []string{"chat", "--temperature", "9", "hi"}, exitUsage, "from 0 to 2"},
+		{"chat of less than nothing", []string{"chat", "--max-tokens", "-1", "hi"}, exitUsage, "at least 1"},
 		{"bench of nothing", []string{"bench", "--rounds", "0"}, exitUsage, "at least"},
 		{"no such model", []string{"verify", "--model", "nowhere", "--golden", relative + "/goldens.json"}, exitFailed, "nowhere"},
 		{"no such backend", []string{"verify", "--backend", "abacus", "--golden", relative + "/goldens.json"}, exitFailed, "there is: cpu"},

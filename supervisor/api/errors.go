@@ -73,9 +73,14 @@ func retrySeconds(d time.Duration) int {
 }
 
 // tooLong says that a prompt does not fit, with both numbers in the text and as fields.
-func tooLong(prompt, context int) *openai.Error {
+// tooLong refuses a prompt of so many tokens, or of at least so many if that is all that is known.
+func tooLong(prompt, context int, atLeast bool) *openai.Error {
+	size := strconv.Itoa(prompt)
+	if atLeast {
+		size = "at least " + size
+	}
 	e := openai.Invalid("messages", "This model's maximum context length is %d tokens, of which at least one is for the answer. "+
-		"Your messages are %d tokens long. Please shorten them.", context, prompt)
+		"Your messages are %s tokens long. Please shorten them.", context, size)
 	e.Code, e.PromptTokens, e.Context = "context_length_exceeded", prompt, context
 	return e
 }

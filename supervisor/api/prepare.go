@@ -66,6 +66,9 @@ func (s *server) prepare(ctx context.Context, id string, req *openai.ChatRequest
 		if bad := checkModel(req.Model, w.Info); bad != nil {
 			return bad
 		}
+		if n := len(talk.Messages); n >= w.Info.Context { // before any rendering: each has at least one token
+			return tooLong(n, w.Info.Context, true)
+		}
 		t, err := s.templateOf(w.Info)
 		if err != nil {
 			return err
@@ -75,7 +78,7 @@ func (s *server) prepare(ctx context.Context, id string, req *openai.ChatRequest
 			return err
 		}
 		if len(p.tokens) >= w.Info.Context {
-			return tooLong(len(p.tokens), w.Info.Context)
+			return tooLong(len(p.tokens), w.Info.Context, false)
 		}
 		j = &job{info: w.Info, incarnation: w.Incarnation, fingerprint: t.fingerprint}
 		j.Request = generate.Request{ID: id, Tokens: p.tokens, MaxTokens: req.MaxTokens, Sampling: sampling(req, w.Info.Sampling),

@@ -69,7 +69,7 @@ func (m *Manager) keepAlive(ctx context.Context) {
 	for n := 1; ctx.Err() == nil; n++ {
 		verdict, loaded, err := m.live(ctx, n)
 		if err != nil && refused(err) {
-			m.log.WithField("err", err).Error("worker refuses the checkpoint")
+			m.log.WithField("err", err).Debug("worker refuses the checkpoint") // whoever waits for a worker gets the error
 			m.set(func(s *Status) { s.State, s.Err = Refused, err })
 			<-ctx.Done()
 			return

@@ -156,6 +156,7 @@ func (t *templateText) UnmarshalJSON(data []byte) error {
 // them is not read.
 func addedTokenID(tokenizer []byte, text string, vocab int) (int32, error) {
 	const file = "tokenizer.json"
+	noToken := refuse("tokenizer_config.json has the eos_token %q, which is no added token of %s", text, file)
 	dec := json.NewDecoder(bytes.NewReader(tokenizer))
 	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
 		return 0, refuse("%s is no JSON object", file)
@@ -187,7 +188,10 @@ func addedTokenID(tokenizer []byte, text string, vocab int) (int32, error) {
 				return a.ID, nil
 			}
 		}
-		break
+		return 0, noToken
 	}
-	return 0, refuse("tokenizer_config.json has the eos_token %q, which is no added token of %s", text, file)
+	if _, err := dec.Token(); err != nil {
+		return 0, refuse("%s is broken JSON: it ends too early; download it again", file)
+	}
+	return 0, noToken
 }

@@ -49,10 +49,16 @@ func (d *directory) config() ([]byte, error) {
 
 // read returns a text file, nil if it doesn't exist.
 func (d *directory) read(file string) ([]byte, error) {
-	f, err := d.fsys.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := fs.Stat(d.fsys, file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
+	case err != nil:
+		return nil, refuse("%s can't be opened: %v", file, err)
+	case !info.Mode().IsRegular(): // opening a pipe would wait for its writer
+		return nil, refuse("%s is no regular file", file)
 	}
+	f, err := d.fsys.Open(file)
 	if err != nil {
 		return nil, refuse("%s can't be opened: %v", file, err)
 	}

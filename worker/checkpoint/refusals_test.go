@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,6 +39,9 @@ func TestRefusals(t *testing.T) {
 			m["q4.gguf"] = &fstest.MapFile{}
 		}, `test holds the GGUF file q4.gguf, which Lilypad does not read; give a directory with the model's safetensors files and config.json`},
 		{"no tokenizer", nil, remove("tokenizer.json"), `test has no tokenizer.json; download it from where the weights came from`},
+		{"tokenizer cut short", nil, file("tokenizer.json", "{"), `tokenizer.json is broken JSON: it ends too early; download it again`},
+		{"pipe for config", nil, func(_ *build, m fstest.MapFS) { m["config.json"] = &fstest.MapFile{Mode: fs.ModeNamedPipe} },
+			`config.json is no regular file`},
 		{"no weights", nil, remove(singleFile), `test has neither model.safetensors nor model.safetensors.index.json; download the weights`},
 		{"gguf instead of weights", nil, func(_ *build, m fstest.MapFS) {
 			delete(m, singleFile)
