@@ -137,7 +137,7 @@ func TestSupervisorKilled(t *testing.T) {
 	}
 	s.stop(syscall.SIGKILL)
 	deadline := time.Now().Add(2 * time.Second)
-	for alive(pids[0]) {
+	for alive(t, pids[0]) {
 		if time.Now().After(deadline) {
 			t.Fatalf("worker %d lives two seconds after its supervisor was killed", pids[0])
 		}
@@ -166,7 +166,7 @@ func ensureNoOrphans(t *testing.T, s *server) {
 	}
 	for _, pid := range pids {
 		settle(t, func() error {
-			if alive(pid) {
+			if alive(t, pid) {
 				return fmt.Errorf("worker %d outlived the server", pid)
 			}
 			return nil

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -100,31 +99,6 @@ func (s *server) kill() int {
 	s.t.Fatalf("no worker to kill\n%s", s.log)
 	return 0
 }
-
-// childrenOf lists the live children of a process, zombies left out.
-func childrenOf(t *testing.T, parent int) []int {
-	t.Helper()
-	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=,stat=").Output()
-	if err != nil {
-		t.Fatalf("ps: %v", err)
-	}
-	var pids []int
-	for line := range strings.Lines(string(out)) {
-		f := strings.Fields(line)
-		if len(f) != 3 || f[1] != strconv.Itoa(parent) || strings.HasPrefix(f[2], "Z") {
-			continue
-		}
-		pid, err := strconv.Atoi(f[0])
-		if err != nil {
-			t.Fatalf("ps: pid %q: %v", f[0], err)
-		}
-		pids = append(pids, pid)
-	}
-	return pids
-}
-
-// alive is true while a process exists.
-func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
 // answer is what a client got.
 type answer struct {

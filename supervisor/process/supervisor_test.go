@@ -1,11 +1,14 @@
 package process
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -76,6 +79,13 @@ func running(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
 	}
+	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
+		_, state, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " ")
+		return !strings.HasPrefix(state, "Z")
+	}
 	out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
-	return err == nil && len(out) > 0 && out[0] != 'Z'
+	if _, ended := err.(*exec.ExitError); ended {
+		return false // ps knows no such process
+	}
+	return err != nil || !bytes.HasPrefix(bytes.TrimSpace(out), []byte("Z")) // without ps it counts as running: the test must not pass blindly
 }
