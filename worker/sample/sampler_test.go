@@ -14,7 +14,8 @@ import (
 
 func all(int32) bool { return true }
 
-// naive is the rule of the design in its plainest form: sort everything, filter, add up in order.
+// naive is the rule of the design in its plainest form: sort everything, filter, add up in order. It shares exp, which
+// TestExp checks.
 func naive(logits []float32, has func(int32) bool, p protocol.Sampling, position int) int32 {
 	var cand []candidate
 	top := float32(math.Inf(-1))
@@ -37,7 +38,7 @@ func naive(logits []float32, has func(int32) bool, p protocol.Sampling, position
 		if cand[i].logit == top {
 			x = 0
 		}
-		cand[i].weight = float32(math.Exp(float64(x)))
+		cand[i].weight = exp(x)
 		sum += cand[i].weight
 	}
 	var kept []candidate

@@ -1,7 +1,5 @@
 package sample
 
-import "math"
-
 // heapLimit is the largest count that is selected with a heap; above it sorting everything is no slower.
 const heapLimit = 256
 
@@ -31,7 +29,7 @@ func (s *Sampler) collect(logits []float32, top, temperature float32, topK int) 
 	}
 	for i := range s.cand {
 		c := &s.cand[i]
-		c.weight = float32(math.Exp(float64(exponent(c.logit, top, temperature))))
+		c.weight = exp(exponent(c.logit, top, temperature))
 	}
 }
 
