@@ -16,14 +16,14 @@ import (
 
 // rule forbids one direction of imports. Patterns are import paths, or a path and "/..." for it and all below it.
 type rule struct {
-	name     string
-	from     []string // whose imports are judged
-	outside  []string // not judged although from matches
-	to       []string // what they must not import
-	except   []string // allowed although to matches
-	direct   bool     // judge the import statements, not all that they lead to
-	tests    bool     // judge the import statements of test files too
-	why      string
+	name    string
+	from    []string // whose imports are judged
+	outside []string // not judged although from matches
+	to      []string // what they must not import
+	except  []string // allowed although to matches
+	direct  bool     // judge the import statements, not all that they lead to
+	tests   bool     // judge the import statements of test files too
+	why     string
 }
 
 var rules = []rule{
