@@ -1,0 +1,34 @@
+// What every kernel may use. The text of this file and of dot.metal stands in front of each of the others.
+#include <metal_stdlib>
+using namespace metal;
+
+// The state of a sequence between tokens. Kernels read it from memory, so a token's dispatches never change.
+struct Step {
+  uint token;     // to compute
+  uint position;  // tokens before it
+  uint slot_in;   // state slot read
+  uint slot_out;  // state slot written
+  uint table;     // index of the sequence's first entry in the block table
+  uint next;      // next token of the feed
+  uint fed;       // tokens in the feed: while next < fed the feed decides, not the sampler
+  uint produced;  // sampled tokens so far
+};
+
+constant constexpr uint BF16 = 0;
+constant constexpr uint F16 = 1;
+constant constexpr uint F32 = 2;
+
+// The two bf16 numbers of a word, as floats. Widening is exact.
+inline float low_bf16(uint pair) { return as_type<float>(pair << 16); }
+inline float high_bf16(uint pair) { return as_type<float>(pair & 0xffff0000u); }
+
+inline float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
+inline float silu(float x) { return x / (1.0f + exp(-x)); }
+
+// 1/rms of a residual vector of size elements, from its partial sums of squares. Every lane of the simdgroup calls it and
+// gets the result; the order of the sum is fixed.
+inline float inverse_rms(device const float* squares, uint parts, uint size, float eps, uint lane) {
+  float sum = 0.0f;
+  for (uint i = lane; i < parts; i += 32) sum += squares[i];
+  return rsqrt(simd_sum(sum) / float(size) + eps);
+}

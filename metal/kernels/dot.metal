@@ -1,0 +1,209 @@
+// Dot products of weight rows with a bf16 vector, in fp32. The work is cut into units: 32 columns of a quantised row, whose
+// codes fill exactly `bits` words, or 8 columns of a plain one. A lane takes every step-th unit of several rows, so
+// neighbouring lanes load neighbouring 16 bytes, and the vector is loaded once for all rows.
+
+// How a matrix is stored. Kernels fill it from function constants: after inlining only one case is left.
+struct Coding {
+  uint bits;   // 0: not quantised
+  uint group;  // columns of a scale and bias
+  uint type;   // of scale and bias, or of the elements
+};
+
+struct Weights {
+  device const uchar* codes;
+  device const uchar* pairs;
+  uint row_bytes;   // of codes
+  uint pair_bytes;  // of a row of pairs
+};
+
+inline uint units(Coding c, uint cols) { return c.bits == 0 ? (cols + 7) / 8 : cols / 32; }
+
+inline Weights shifted(Weights w, ulong bytes) {
+  w.codes += bytes;
+  w.pairs += bytes;
+  return w;
+}
+
+inline float2 load_pair(device const uchar* pairs, uint index, uint type) {
+  if (type == F32) {
+    device const float* p = (device const float*)pairs + index * 2;
+    return float2(p[0], p[1]);
+  }
+  uint pair = ((device const uint*)pairs)[index];
+  if (type == F16) {
+    half2 h = as_type<half2>(pair);
+    return float2(float(h.x), float(h.y));
+  }
+  return float2(low_bf16(pair), high_bf16(pair));
+}
+
+// The words of a unit, by the widest loads that its alignment allows.
+template <int B>
+inline void load_words(thread uint* w, device const uchar* p) {
+  if (B % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i + 3 < B; i += 4) {
+      uint4 v = *(device const uint4*)(p + 4 * i);
+      w[i] = v.x;
+      w[i + 1] = v.y;
+      w[i + 2] = v.z;
+      w[i + 3] = v.w;
+    }
+  } else if (B % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i + 1 < B; i += 2) {
+      uint2 v = *(device const uint2*)(p + 4 * i);
+      w[i] = v.x;
+      w[i + 1] = v.y;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < B; i++) w[i] = ((device const uint*)p)[i];
+  }
+}
+
+// Eight bf16 numbers as floats.
+inline void load_eight(thread float* x, device const bfloat* p) {
+  uint4 v = *(device const uint4*)p;
+  x[0] = low_bf16(v.x);
+  x[1] = high_bf16(v.x);
+  x[2] = low_bf16(v.y);
+  x[3] = high_bf16(v.y);
+  x[4] = low_bf16(v.z);
+  x[5] = high_bf16(v.z);
+  x[6] = low_bf16(v.w);
+  x[7] = high_bf16(v.w);
+}
+
+// Widths whose codes never straddle two words are masked in place; x is divided by the place's power of two instead,
+// once for all rows, which is exact.
+template <int B>
+inline void prescale(thread float* x) {
+  if (32 % B == 0) {
+#pragma unroll
+    for (int i = 0; i < 32; i++) x[i] *= 1.0f / float(1u << (i * B % 32));
+  }
+}
+
+// sum of x[i] * code i over a unit, with x prescaled.
+template <int B>
+inline float dot_codes(thread const uint* w, thread const float* x) {
+  float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+  for (int i = 0; i < 32; i++) {
+    const int word = i * B / 32, place = i * B % 32;
+    uint code;
+    if (32 % B == 0) {
+      code = w[word] & (((1u << B) - 1u) << place);
+    } else {
+      code = w[word] >> place;
+      if (place + B > 32) code |= w[(i * B + B - 1) / 32] << (32 - place);
+      code &= (1u << B) - 1u;
+    }
+    d[i & 3] = fma(x[i], float(code), d[i & 3]);
+  }
+  return (d[0] + d[1]) + (d[2] + d[3]);
+}
+
+template <int B, int R>
+inline void add_quantised(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x,
+                          uint first, uint step, uint count) {
+  for (uint u = first; u < count; u += step) {
+    uint w[R][B];
+    float2 pair[R];
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+      load_words<B>(w[r], m.codes + ulong(rows[r]) * m.row_bytes + u * (4 * B));
+      pair[r] = load_pair(m.pairs + ulong(rows[r]) * m.pair_bytes, u * 32 / c.group, c.type);
+    }
+    float v[32];
+#pragma unroll
+    for (int i = 0; i < 32; i += 8) load_eight(v + i, x + u * 32 + i);
+    float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+    for (int i = 0; i < 32; i++) sums[i & 3] += v[i];
+    const float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    prescale<B>(v);
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+      acc[r] = fma(pair[r].x, dot_codes<B>(w[r], v), fma(pair[r].y, sum, acc[r]));
+    }
+  }
+}
+
+// One element of a plain row.
+inline float load_element(device const uchar* row, uint column, uint type) {
+  if (type == F32) return ((device const float*)row)[column];
+  if (type == F16) return float(((device const half*)row)[column]);
+  return float(((device const bfloat*)row)[column]);
+}
+
+// Eight elements of a plain row, from a multiple of 8 on.
+inline void load_elements(thread float* w, device const uchar* row, uint column, uint type) {
+  if (type == BF16) {
+    load_eight(w, (device const bfloat*)row + column);
+    return;
+  }
+  if (type == F16) {
+    uint4 v = *(device const uint4*)(row + column * 2);
+    uint words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      half2 h = as_type<half2>(words[i]);
+      w[2 * i] = float(h.x);
+      w[2 * i + 1] = float(h.y);
+    }
+    return;
+  }
+  float4 a = *(device const float4*)(row + column * 4);
+  float4 b = *(device const float4*)(row + column * 4 + 16);
+  w[0] = a.x;
+  w[1] = a.y;
+  w[2] = a.z;
+  w[3] = a.w;
+  w[4] = b.x;
+  w[5] = b.y;
+  w[6] = b.z;
+  w[7] = b.w;
+}
+
+template <int R>
+inline void add_plain(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x, uint cols,
+                      uint first, uint step) {
+  uint u = first;
+  for (; u < cols / 8; u += step) {
+    float w[R][8], v[8];
+#pragma unroll
+    for (int r = 0; r < R; r++) load_elements(w[r], m.codes + ulong(rows[r]) * m.row_bytes, u * 8, c.type);
+    load_eight(v, x + u * 8);
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+#pragma unroll
+      for (int i = 0; i < 8; i++) acc[r] = fma(w[r][i], v[i], acc[r]);
+    }
+  }
+  if (u * 8 < cols) {  // the lane whose unit is the partial one
+    for (uint i = u * 8; i < cols; i++) {
+#pragma unroll
+      for (int r = 0; r < R; r++) {
+        acc[r] = fma(load_element(m.codes + ulong(rows[r]) * m.row_bytes, i, c.type), float(x[i]), acc[r]);
+      }
+    }
+  }
+}
+
+// Adds to acc[r], for each of R rows, this lane's share of the dot product of row rows[r] with x[0..cols): the units
+// first, first+step, ... of units(c, cols). x must be 16-byte aligned. Sums of the shares of all lanes (simd_sum) are the
+// products. Rows beyond the matrix must be replaced by ones inside.
+template <int R>
+inline void add_dots(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x, uint cols,
+                     uint first, uint step) {
+  const uint count = cols / 32;
+  if (c.bits == 4) add_quantised<4, R>(acc, m, c, rows, x, first, step, count);
+  else if (c.bits == 8) add_quantised<8, R>(acc, m, c, rows, x, first, step, count);
+  else if (c.bits == 6) add_quantised<6, R>(acc, m, c, rows, x, first, step, count);
+  else if (c.bits == 5) add_quantised<5, R>(acc, m, c, rows, x, first, step, count);
+  else if (c.bits == 3) add_quantised<3, R>(acc, m, c, rows, x, first, step, count);
+  else if (c.bits == 2) add_quantised<2, R>(acc, m, c, rows, x, first, step, count);
+  else add_plain<R>(acc, m, c, rows, x, cols, first, step);
+}
