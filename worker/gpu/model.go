@@ -1,0 +1,176 @@
+//go:build wip
+
+// Package gpu is the backend of Metal GPUs, real or simulated: weights, states and the plan of dispatches that computes a
+// token with the kernels of metal/kernels. Activations are bf16, the residual and all sums fp32. It must not import another
+// backend, tokenizers or the wire.
+//
+// A token's bits depend on its position and on the tokens before it, never on how they were cut into chunks: prompt and
+// answer run through the same dispatches one token at a time.
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"lilypad/metal"
+	"lilypad/metal/kernels"
+	"lilypad/protocol"
+	"lilypad/worker/checkpoint"
+	"lilypad/worker/model"
+	"lilypad/worker/state"
+)
+
+// defaultContext bounds a sequence when neither the caller nor the model asks for less.
+const defaultContext = 32768
+
+// Options are the limits of a Model.
+type Options struct {
+	Context  int                     // most tokens of one sequence; 0 means the model's own, at most 32,768
+	Limit    int64                   // bytes for all sequences and snapshots; 0 means no limit
+	Threads  int                     // goroutines that copy weights; 0 means GOMAXPROCS
+	OnPass   func(token int)         // called on the compute thread for each token of a chunk; may be nil
+	Progress func(done, total int64) // hears of bytes of weights copied; may be nil
+	Allowed  func(id int32) bool     // ids that may be sampled; nil means all
+	Empty    bool                    // leave the weights zero: for counting dispatches and bytes
+}
+
+// Model is a checkpoint in a GPU's memory, and a state.Backend. All calls come from one locked OS thread, except Bytes.
+type Model struct {
+	device  *metal.Device
+	kernels *kernels.Set
+	shape   *model.Shape
+	opt     Options
+
+	attnLayers, deltaLayers int
+	lengths                 []length
+
+	weights *weights
+	states  *states
+	scratch scratch
+	rope    rope
+	plan    *plan // nil while the buffers that it binds change
+	runner  runner
+}
+
+var _ state.Backend = (*Model)(nil)
+
+// rope is the tables of rotary embedding.
+type rope struct{ coarse, fine kernels.Ref }
+
+// New copies ck to the device and compiles its kernels. The checkpoint may be closed afterwards; the device stays the
+// caller's, to be closed after the Model.
+func New(d *metal.Device, ck *checkpoint.Checkpoint, opt Options) (_ *Model, err error) {
+	s := ck.Shape
+	if opt.Context < 0 || opt.Limit < 0 || opt.Threads < 0 {
+		return nil, fmt.Errorf("GPU backend: context %d, limit %d, threads %d: none may be negative", opt.Context, opt.Limit, opt.Threads)
+	}
+	if opt.Context == 0 {
+		opt.Context = min(s.Context, defaultContext)
+	}
+	if opt.Context > s.Context {
+		return nil, protocol.Errorf(protocol.CodeInvalid, "context %d, but the model was made for at most %d tokens", opt.Context, s.Context)
+	}
+	if opt.Threads == 0 {
+		opt.Threads = runtime.GOMAXPROCS(0)
+	}
+	m := &Model{
+		device: d, shape: &s, opt: opt, kernels: kernels.New(d),
+		attnLayers: s.Count(model.Attention), deltaLayers: s.Count(model.DeltaNet), lengths: lengthsFor(opt.Context),
+	}
+	defer func() {
+		if err != nil {
+			m.Close()
+		}
+	}()
+	if m.weights, err = newWeights(d, &s, &ck.Weights, opt.Threads, opt.Empty, opt.Progress); err != nil {
+		return nil, err
+	}
+	if m.states, err = newStates(d, &s, opt.Context, opt.Limit); err != nil {
+		return nil, err
+	}
+	if err = m.newScratch(); err != nil {
+		return nil, err
+	}
+	if err = m.newRope(); err != nil {
+		return nil, err
+	}
+	if err = m.newRunner(); err != nil {
+		return nil, err
+	}
+	for t := range tails { // so that a kernel that doesn't compile is an error now
+		if _, err = m.recording(0, t); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// recording is the recording of a token at position, made when first asked for.
+func (m *Model) recording(position int, t tail) (*metal.Recording, error) {
+	if m.plan == nil {
+		m.plan = newPlan(m)
+	}
+	return m.plan.recording(position, t)
+}
+
+// dropPlan frees what binds the buffers of states, which are about to be replaced. No pass is in flight.
+func (m *Model) dropPlan() {
+	if m.plan != nil {
+		m.plan.close()
+		m.plan = nil
+	}
+}
+
+// Kernels names driver and kernel set: states and schedules are only exchanged under the same name.
+func (m *Model) Kernels() string {
+	info := m.device.Info()
+	if info.Family > 0 {
+		return fmt.Sprintf("%s/apple%d", info.Driver, info.Family)
+	}
+	return info.Driver + "/apple7"
+}
+
+// ChunkIndependent is true: see the package comment.
+func (m *Model) ChunkIndependent() bool { return true }
+
+// Bytes is the memory of all live sequences and snapshots, shared KV blocks counted once. Any goroutine may call it.
+func (m *Model) Bytes() int64 { return m.states.memory.used.Load() }
+
+// SnapshotBytes is the size of the conv windows and recurrent states of one snapshot; a sequence has two of each.
+func (m *Model) SnapshotBytes() int64 { return m.states.slotBytes() }
+
+// TokenBytes is the size of one token's keys and values in all attention layers.
+func (m *Model) TokenBytes() int64 { return m.shape.KVBytes(2) }
+
+// WeightBytes is the device memory of the weights.
+func (m *Model) WeightBytes() int64 { return m.weights.placer.bytes }
+
+// Close frees everything but the device. It is safe to call twice.
+func (m *Model) Close() error {
+	err := m.closeRunner()
+	m.dropPlan()
+	m.scratch.close()
+	if m.states != nil {
+		m.states.close()
+		m.states = nil
+	}
+	if m.weights != nil {
+		m.weights.close()
+		m.weights = nil
+	}
+	if m.kernels != nil {
+		m.kernels.Close()
+		m.kernels = nil
+	}
+	return err
+}
+
+// deviceError is what callers hear of a failed pass: the process can't go on with states that depend on it.
+func deviceError(err error) error {
+	var failed *metal.PassError
+	if errors.As(err, &failed) {
+		return protocol.Errorf(protocol.CodeDevice, "%v", err)
+	}
+	return err
+}
