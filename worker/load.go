@@ -48,7 +48,7 @@ type loaded struct {
 	logits   []float32 // one row
 	rows     []float32 // several, for scoring; made when first needed
 
-	release func() error // frees the backend and the checkpoint, once
+	release func() error // frees the backend and the checkpoint, once, on the compute thread; then says how that went
 }
 
 // Load implements protocol.Engine. After a failed Load another may follow.
@@ -88,12 +88,14 @@ func (e *Engine) load(ctx context.Context, req protocol.LoadRequest, progress fu
 		return nil, err
 	}
 	e.opt.Heartbeat.Begin(protocol.PhaseLoad, "")
-	o, err := e.openReporting(ctx, req, progress)
+	at := newSeat()
+	o, err := e.openReporting(ctx, at, req, progress)
 	if err != nil {
+		close(at)
 		e.opt.Heartbeat.Begin(protocol.PhaseStart, "")
 		return nil, err
 	}
-	l := e.build(req, o)
+	l := e.build(req, o, at)
 	e.log.WithFields(map[string]any{
 		"model": l.info.Name, "numerics": l.info.Numerics, "context": l.info.Context,
 		"weight_bytes": l.info.WeightBytes, "state_budget": l.budget,
@@ -101,19 +103,19 @@ func (e *Engine) load(ctx context.Context, req protocol.LoadRequest, progress fu
 	return l, nil
 }
 
-// openReporting opens on a goroutine of its own, so that progress, whose caller may be any goroutine, is called on this
-// one. Opening can't be interrupted: an error of progress or the end of ctx is reported when it is over.
-func (e *Engine) openReporting(ctx context.Context, req protocol.LoadRequest, progress func(protocol.LoadProgress) error) (*opened, error) {
+// openReporting opens on the seat where the model will compute; progress, whose caller may be any goroutine, is called on
+// this one. Opening can't be interrupted: an error of progress or the end of ctx is reported when it is over.
+func (e *Engine) openReporting(ctx context.Context, at seat, req protocol.LoadRequest, progress func(protocol.LoadProgress) error) (*opened, error) {
 	reports := make(chan protocol.LoadProgress)
 	type result struct {
 		o   *opened
 		err error
 	}
 	done := make(chan result, 1)
-	go func() {
+	at <- func() {
 		o, err := e.open(req, func(n, total int64) { reports <- protocol.LoadProgress{Done: n, Total: total} })
 		done <- result{o, err}
-	}()
+	}
 	var failed error
 	for {
 		select {
@@ -131,7 +133,7 @@ func (e *Engine) openReporting(ctx context.Context, req protocol.LoadRequest, pr
 				failed = ctx.Err()
 			}
 			if failed != nil {
-				_ = r.o.close() // nothing was computed; the failure is what the caller must hear
+				at.do(func() { _ = r.o.close() }) // nothing was computed; the failure is what the caller must hear
 				return nil, failed
 			}
 			return r.o, nil
@@ -139,8 +141,8 @@ func (e *Engine) openReporting(ctx context.Context, req protocol.LoadRequest, pr
 	}
 }
 
-// build makes the serving parts over an opened model and starts the compute thread.
-func (e *Engine) build(req protocol.LoadRequest, o *opened) *loaded {
+// build makes the serving parts over an opened model and starts the compute thread on the seat where it was opened.
+func (e *Engine) build(req protocol.LoadRequest, o *opened, at seat) *loaded {
 	l := &loaded{
 		info: o.info, backendName: o.name, tokenizer: o.tokenizer, backend: o.backend, budget: o.budget,
 		store:    state.NewStore(o.backend, o.budget),
@@ -153,7 +155,10 @@ func (e *Engine) build(req protocol.LoadRequest, o *opened) *loaded {
 	if parallel == 0 {
 		parallel = defaultParallel
 	}
-	l.thread = newThread(parallel, e.opt, func() { e.publish(l) }, l.store.Close)
+	l.thread = newThread(at, parallel, e.opt, func() { e.publish(l) }, func() {
+		l.store.Close()
+		_ = l.release() // Unload, which waits for the thread, returns what it said
+	})
 	return l
 }
 

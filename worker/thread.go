@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -33,8 +32,7 @@ type request struct {
 	pausedAt time.Time       // since when the caller has not taken events; zero while it does
 }
 
-// thread owns the goroutine that computes, which is locked to its OS thread: a GPU driver wants all its work there. A
-// panic on it is not recovered: states may be half written, and the supervisor starts another worker and replays.
+// thread owns the seat that computes. A panic on it is not recovered: states may be half written, and the supervisor starts another worker and replays.
 type thread struct {
 	parallel int
 	opt      Options
@@ -54,16 +52,16 @@ type thread struct {
 	idle bool // the heartbeat says so
 }
 
-// newThread starts the goroutine. after is called on it after each unit, closing when it stops.
-func newThread(parallel int, opt Options, after, closing func()) *thread {
+// newThread starts computing on a seat, which it closes at the end. after is called there after each unit, closing when
+// it stops.
+func newThread(at seat, parallel int, opt Options, after, closing func()) *thread {
 	t := &thread{parallel: parallel, opt: opt, after: after, wake: make(chan struct{}, 1), done: make(chan struct{})}
-	go func() {
+	at <- func() {
 		defer close(t.done)
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
 		t.run()
 		closing()
-	}()
+	}
+	close(at)
 	return t
 }
 
