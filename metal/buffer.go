@@ -36,6 +36,9 @@ func (d *Device) WrapBuffer(memory []byte) (*Buffer, error) {
 	if err := checkPages(memory); err != nil {
 		return nil, err
 	}
+	if int64(len(memory)) > d.info.MaxBuffer {
+		return nil, fmt.Errorf("wrapping %d bytes: GPU %s allows %d", len(memory), d.info.Name, d.info.MaxBuffer)
+	}
 	b, err := d.driver.WrapBuffer(memory)
 	if err != nil {
 		return nil, fmt.Errorf("wrapping %d bytes: %w", len(memory), err)
@@ -88,7 +91,7 @@ func (b *Buffer) checkRange(what string, offset, n int64) error {
 func (b *Buffer) Close() {
 	if !b.closed {
 		b.closed = true
-		b.device.open--
+		b.device.forget()
 		b.driver.Close()
 	}
 }

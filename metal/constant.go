@@ -46,6 +46,9 @@ func checkConstants(list []Constant) error {
 		if c.ID < 0 || c.ID > math.MaxUint16 {
 			return fmt.Errorf("function constant %d: ids go from 0 to %d", c.ID, math.MaxUint16)
 		}
+		if c.Type < BoolConstant || c.Type > FloatConstant || c.Type == BoolConstant && c.Bits > 1 {
+			return fmt.Errorf("function constant %d: %#x is no value of type %d", c.ID, c.Bits, c.Type)
+		}
 		for _, o := range list[:i] {
 			if o.ID == c.ID {
 				return fmt.Errorf("function constant %d is given twice", c.ID)

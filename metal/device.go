@@ -44,7 +44,10 @@ type Device struct {
 	driver Driver
 	info   Info
 	open   int // objects made and not closed yet
-	closed bool
+	// closings counts the objects closed so far: what was usable at the same count still is.
+	closings int
+	encoding *Pass // the pass being encoded, nil for none
+	closed   bool
 }
 
 // NewDevice makes a Device of a driver; packages apple and sim call it.
@@ -63,6 +66,12 @@ func (d *Device) Close() error {
 	}
 	d.closed = true
 	return d.driver.Close()
+}
+
+// forget counts an object that is closed now.
+func (d *Device) forget() {
+	d.open--
+	d.closings++
 }
 
 func (d *Device) check(what string) error {
@@ -97,7 +106,7 @@ func (d *Device) NewLibrary(name, source string) (*Library, error) {
 func (l *Library) Close() {
 	if !l.closed {
 		l.closed = true
-		l.device.open--
+		l.device.forget()
 		l.driver.Close()
 	}
 }
@@ -151,7 +160,7 @@ func (p *Pipeline) Driver() DriverPipeline { return p.driver }
 func (p *Pipeline) Close() {
 	if !p.closed {
 		p.closed = true
-		p.device.open--
+		p.device.forget()
 		p.driver.Close()
 	}
 }

@@ -24,10 +24,12 @@ const (
 	Ignored                        // not run: earlier passes of this process failed too often
 	Revoked                        // the system took the GPU away from this process
 	InvalidUse                     // an object of the pass was not usable
+	Victim                         // ended by the recovery from a failure of another pass, maybe another program's
 )
 
 func (f Failure) String() string {
-	names := [...]string{"failed", "out of memory", "timed out", "hung", "touched foreign memory", "kept the display waiting", "was ignored after earlier failures", "lost the GPU", "used an invalid object"}
+	names := [...]string{"failed", "ran out of memory", "timed out", "hung", "touched foreign memory", "kept the display waiting",
+		"was ignored after earlier failures", "lost the GPU", "used an invalid object", "was ended by another failure"}
 	if f < 1 || int(f) > len(names) {
 		return fmt.Sprintf("failure %d", int(f))
 	}

@@ -1,6 +1,7 @@
 package metal
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -50,10 +51,11 @@ type Dispatch struct {
 	device *Device
 	driver DriverDispatch
 	launch Launch
+	valid  int // Device.closings at which the dispatch was last found usable
 	closed bool
 }
 
-// NewDispatch checks and prepares l. Buffers and pipeline must stay open as long as the dispatch.
+// NewDispatch checks and prepares l. Buffers and pipeline must stay open as long as the dispatch is in use.
 func (d *Device) NewDispatch(l Launch) (*Dispatch, error) {
 	if err := d.check("preparing a dispatch"); err != nil {
 		return nil, err
@@ -68,7 +70,28 @@ func (d *Device) NewDispatch(l Launch) (*Dispatch, error) {
 		return nil, fmt.Errorf("preparing %s: %w", l.Pipeline.name, err)
 	}
 	d.open++
-	return &Dispatch{device: d, driver: p, launch: l}, nil
+	return &Dispatch{device: d, driver: p, launch: l, valid: d.closings}, nil
+}
+
+// usable tells whether d can be encoded on a device: it and all that it uses are open.
+func (d *Dispatch) usable(on *Device) error {
+	switch {
+	case d == nil || d.device != on:
+		return errors.New("it is missing or another device's")
+	case d.valid == on.closings:
+		return nil // nothing was closed since
+	case d.closed:
+		return fmt.Errorf("%s: %w", d.launch.Pipeline.name, ErrClosed)
+	case d.launch.Pipeline.closed:
+		return fmt.Errorf("%s: pipeline %w", d.launch.Pipeline.name, ErrClosed)
+	}
+	for i := range d.launch.Buffers {
+		if d.launch.Buffers[i].Buffer.closed {
+			return fmt.Errorf("%s: buffer %d: %w", d.launch.Pipeline.name, i, ErrClosed)
+		}
+	}
+	d.valid = on.closings
+	return nil
 }
 
 // Launch returns what the dispatch was made of. It must not be changed.
@@ -92,7 +115,7 @@ func (d *Dispatch) SetGroups(groups Size) error {
 	if d.closed {
 		return fmt.Errorf("setting the grid of %s: %w", d.launch.Pipeline.name, ErrClosed)
 	}
-	if err := checkGroups(d.launch.Pipeline, groups); err != nil {
+	if err := checkGroups(d.launch.Pipeline, groups, d.launch.Threads); err != nil {
 		return err
 	}
 	d.launch.Groups = groups
@@ -104,7 +127,7 @@ func (d *Dispatch) SetGroups(groups Size) error {
 func (d *Dispatch) Close() {
 	if !d.closed {
 		d.closed = true
-		d.device.open--
+		d.device.forget()
 		d.driver.Close()
 	}
 }
@@ -113,10 +136,12 @@ func (d *Dispatch) Close() {
 type Recording struct {
 	device *Device
 	driver DriverRecording
+	ops    []*Dispatch // nil for a barrier
+	valid  int         // as of Dispatch
 	closed bool
 }
 
-// NewRecording prepares ops in order, nil standing for a barrier. The dispatches must stay open as long as the recording;
+// NewRecording prepares ops in order, nil standing for a barrier. The dispatches must stay open as long as the recording is in use;
 // SetBytes and SetGroups of them have no influence on it.
 func (d *Device) NewRecording(ops []*Dispatch) (*Recording, error) {
 	if err := d.check("recording dispatches"); err != nil {
@@ -127,8 +152,8 @@ func (d *Device) NewRecording(ops []*Dispatch) (*Recording, error) {
 		if op == nil {
 			continue
 		}
-		if op.closed {
-			return nil, fmt.Errorf("recording %s: %w", op.launch.Pipeline.name, ErrClosed)
+		if err := op.usable(d); err != nil {
+			return nil, fmt.Errorf("recording dispatch %d: %w", i, err)
 		}
 		list[i] = op.driver
 	}
@@ -137,14 +162,35 @@ func (d *Device) NewRecording(ops []*Dispatch) (*Recording, error) {
 		return nil, fmt.Errorf("recording %d dispatches: %w", len(ops), err)
 	}
 	d.open++
-	return &Recording{device: d, driver: r}, nil
+	return &Recording{device: d, driver: r, ops: slices.Clone(ops), valid: d.closings}, nil
+}
+
+func (r *Recording) usable(on *Device) error {
+	switch {
+	case r == nil || r.device != on:
+		return errors.New("it is missing or another device's")
+	case r.valid == on.closings:
+		return nil
+	case r.closed:
+		return ErrClosed
+	}
+	for i, op := range r.ops {
+		if op == nil {
+			continue
+		}
+		if err := op.usable(on); err != nil {
+			return fmt.Errorf("dispatch %d: %w", i, err)
+		}
+	}
+	r.valid = on.closings
+	return nil
 }
 
 // Close frees the recording. It is safe to call twice.
 func (r *Recording) Close() {
 	if !r.closed {
 		r.closed = true
-		r.device.open--
+		r.device.forget()
 		r.driver.Close()
 	}
 }

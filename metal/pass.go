@@ -1,8 +1,8 @@
 package metal
 
 import (
+	"errors"
 	"fmt"
-	"time"
 )
 
 type passState int
@@ -11,17 +11,23 @@ const (
 	passIdle passState = iota
 	passEncoding
 	passCommitted
+	passClosed
 )
 
+func (s passState) String() string {
+	return [...]string{"idle", "being encoded", "in flight", "closed"}[s]
+}
+
 // Pass is a command buffer with one concurrent compute encoder: dispatches between two barriers may run at the same time.
-// One Pass serves many rounds of Begin, encoding, Commit and Wait, without allocating. The first error of a round is kept
-// and returned by Commit, which then runs nothing.
+// One Pass serves many rounds of Begin, encoding, Commit and Wait, without allocating. Of a device's passes one at a time
+// is encoded, while any number is in flight.
+//
+// The first error of a round is kept and returned by Commit, which then runs nothing and closes the pass.
 type Pass struct {
 	device *Device
 	driver DriverPass
 	state  passState
 	err    error
-	closed bool
 }
 
 // NewPass makes an idle pass.
@@ -37,28 +43,37 @@ func (d *Device) NewPass() (*Pass, error) {
 	return &Pass{device: d, driver: p}, nil
 }
 
-// Begin starts encoding. The round before must have been waited for.
+// Begin starts encoding. The round before must have been waited for, and no other pass of the device be in encoding.
 func (p *Pass) Begin() error {
-	if p.closed {
-		return fmt.Errorf("beginning a pass: %w", ErrClosed)
+	if p.err != nil { // something was encoded outside a round, and would be missing without a word
+		err := p.err
+		p.err = nil
+		return fmt.Errorf("beginning a pass: %w", err)
 	}
 	if p.state != passIdle {
-		return fmt.Errorf("beginning a pass that is %s", p.state)
+		return fmt.Errorf("beginning a pass: %w", p.wrongState())
+	}
+	if p.device.encoding != nil {
+		return errors.New("beginning a pass: another of this GPU is being encoded")
 	}
 	if err := p.driver.Begin(); err != nil {
 		return fmt.Errorf("beginning a pass: %w", err)
 	}
-	p.state, p.err = passEncoding, nil
+	p.state, p.device.encoding = passEncoding, p
 	return nil
 }
 
-func (s passState) String() string {
-	return [...]string{"idle", "being encoded", "in flight"}[s]
+func (p *Pass) wrongState() error {
+	if p.state == passClosed {
+		return ErrClosed
+	}
+	return fmt.Errorf("it is %v", p.state)
 }
 
+// encoding tells whether something can be encoded, and keeps the reason why not.
 func (p *Pass) encoding(what string) bool {
-	if p.err == nil && (p.closed || p.state != passEncoding) {
-		p.err = fmt.Errorf("%s in a pass that is %s", what, p.state)
+	if p.err == nil && p.state != passEncoding {
+		p.err = fmt.Errorf("%s in a pass: %w", what, p.wrongState())
 	}
 	return p.err == nil
 }
@@ -68,8 +83,8 @@ func (p *Pass) Dispatch(d *Dispatch) {
 	if !p.encoding("a dispatch") {
 		return
 	}
-	if d.closed || d.device != p.device {
-		p.err = fmt.Errorf("dispatching %s: %w", d.launch.Pipeline.name, ErrClosed)
+	if err := d.usable(p.device); err != nil {
+		p.err = fmt.Errorf("encoding a dispatch: %w", err)
 		return
 	}
 	p.driver.Dispatch(d.driver)
@@ -87,8 +102,8 @@ func (p *Pass) Replay(r *Recording) {
 	if !p.encoding("a replay") {
 		return
 	}
-	if r.closed || r.device != p.device {
-		p.err = fmt.Errorf("replaying a recording: %w", ErrClosed)
+	if err := r.usable(p.device); err != nil {
+		p.err = fmt.Errorf("encoding a recording: %w", err)
 		return
 	}
 	p.driver.Replay(r.driver)
@@ -99,34 +114,39 @@ func (p *Pass) Signal(e *Event, value uint64) {
 	if !p.encoding("a signal") {
 		return
 	}
-	if e.closed || e.device != p.device {
-		p.err = fmt.Errorf("signalling an event: %w", ErrClosed)
-		return
+	switch {
+	case e == nil || e.device != p.device:
+		p.err = errors.New("encoding a signal: its event is missing or another device's")
+	case e.closed:
+		p.err = fmt.Errorf("encoding a signal: event %w", ErrClosed)
+	default:
+		p.driver.Signal(e.driver, value)
 	}
-	p.driver.Signal(e.driver, value)
 }
 
 // Commit hands the pass to the GPU, where passes run in the order of their commits, each seeing what those before wrote.
+// After an error the pass is closed.
 func (p *Pass) Commit() error {
 	if !p.encoding("commit") {
-		if p.state == passEncoding { // end the encoder: Metal aborts when one is freed open
-			p.driver.Close()
-			p.closed = true
-			p.device.open--
+		err := p.err
+		p.err = nil
+		if p.state == passEncoding {
+			p.close()
 		}
-		return p.err
+		return err
 	}
 	if err := p.driver.Commit(); err != nil {
+		p.close()
 		return fmt.Errorf("committing a pass: %w", err)
 	}
-	p.state = passCommitted
+	p.state, p.device.encoding = passCommitted, nil
 	return nil
 }
 
 // Wait returns when the pass is done; its failure is a *PassError. Then the pass can begin again.
 func (p *Pass) Wait() error {
-	if p.closed || p.state != passCommitted {
-		return fmt.Errorf("waiting for a pass that is %s", p.state)
+	if p.state != passCommitted {
+		return fmt.Errorf("waiting for a pass: %w", p.wrongState())
 	}
 	err := p.driver.Wait()
 	p.state = passIdle
@@ -134,65 +154,28 @@ func (p *Pass) Wait() error {
 }
 
 // Times are the seconds at which the GPU began and ended the last round, on a clock of its own; zeros where unknown.
-func (p *Pass) Times() (start, end float64) { return p.driver.Times() }
-
-// Close frees the pass, waiting for it first when it is in flight. It is safe to call twice.
-func (p *Pass) Close() {
-	if p.closed {
-		return
+func (p *Pass) Times() (start, end float64) {
+	if p.state == passClosed {
+		return 0, 0
 	}
+	return p.driver.Times()
+}
+
+// Close frees the pass: it waits for one in flight and drops what was encoded and not committed. It is safe to call twice.
+func (p *Pass) Close() {
 	if p.state == passCommitted {
 		_ = p.driver.Wait() // its failure was for whoever would have waited
 	}
-	p.closed = true
-	p.device.open--
+	if p.state != passClosed {
+		p.close()
+	}
+}
+
+func (p *Pass) close() {
+	if p.device.encoding == p {
+		p.device.encoding = nil
+	}
+	p.state = passClosed
+	p.device.forget()
 	p.driver.Close()
-}
-
-// Event is a counter that passes set and the CPU waits for.
-type Event struct {
-	device *Device
-	driver DriverEvent
-	closed bool
-}
-
-// NewEvent makes an event with value 0.
-func (d *Device) NewEvent() (*Event, error) {
-	if err := d.check("making an event"); err != nil {
-		return nil, err
-	}
-	e, err := d.driver.NewEvent()
-	if err != nil {
-		return nil, fmt.Errorf("making an event: %w", err)
-	}
-	d.open++
-	return &Event{device: d, driver: e}, nil
-}
-
-// Value is the counter's value now.
-func (e *Event) Value() uint64 {
-	if e.closed {
-		return 0
-	}
-	return e.driver.Value()
-}
-
-// Wait waits until the counter has reached value; a timeout is an error.
-func (e *Event) Wait(value uint64, timeout time.Duration) error {
-	if e.closed {
-		return fmt.Errorf("waiting for an event: %w", ErrClosed)
-	}
-	if !e.driver.Wait(value, timeout) {
-		return fmt.Errorf("waiting for an event: at %d after %v, want %d", e.driver.Value(), timeout, value)
-	}
-	return nil
-}
-
-// Close frees the event. It is safe to call twice.
-func (e *Event) Close() {
-	if !e.closed {
-		e.closed = true
-		e.device.open--
-		e.driver.Close()
-	}
 }
