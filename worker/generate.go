@@ -134,9 +134,13 @@ func (g *generation) unit() (protocol.Event, error) {
 		}
 	}
 	var err error
-	if pos := g.lease.Len(); pos < g.plan.total {
+	switch pos := g.lease.Len(); {
+	case pos < g.plan.total:
 		err = g.prefill(pos, &ev)
-	} else {
+	case !g.req.Logprobs && g.req.TopLogprobs == 0 && g.lease.CanStep():
+		err = g.advance(&ev)
+		return ev, err
+	default:
 		err = g.compute(&ev, protocol.Segment{Kind: protocol.Decode, N: 1}, []int32{g.last}, true)
 	}
 	if err == nil && g.lease.Len() >= g.plan.total {
@@ -189,11 +193,32 @@ func (g *generation) compute(ev *protocol.Event, unit protocol.Segment, tokens [
 		return err
 	}
 	counter.Add(int64(len(tokens)))
+	return g.computed(ev, unit)
+}
+
+// computed reports a unit and takes a checkpoint where one is due.
+func (g *generation) computed(ev *protocol.Event, unit protocol.Segment) error {
 	ev.Computed = []protocol.Segment{unit}
 	if take, wanted := g.plan.checkpoint(g.lease.Len()); take {
 		return g.lease.Checkpoint(wanted)
 	}
 	return nil
+}
+
+// advance computes the last token and lets the backend choose the next one.
+func (g *generation) advance(ev *protocol.Event) error {
+	id, err := g.lease.Step(g.last, g.req.Sampling, g.model.logits)
+	if err != nil {
+		return err
+	}
+	g.engine.counters.decoded.Add(1)
+	if err := g.computed(ev, protocol.Segment{Kind: protocol.Decode, N: 1}); err != nil {
+		return err
+	}
+	if id < 0 {
+		return g.choose(ev)
+	}
+	return g.accept(ev, id)
 }
 
 // choose samples the token after the state from model.logits.
@@ -204,6 +229,12 @@ func (g *generation) choose(ev *protocol.Event) error {
 		g.lease.Discard() // a state that leads to such logits must not serve anybody
 		return err
 	}
+	return g.accept(ev, id)
+}
+
+// accept adds a chosen token to the answer, or ends it.
+func (g *generation) accept(ev *protocol.Event, id int32) (err error) {
+	m := g.model
 	if slices.Contains(g.req.StopIDs, id) {
 		ev.Done = &protocol.Done{Reason: protocol.StopToken, StopID: id, Text: g.stream.Flush()}
 		return nil

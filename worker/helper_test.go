@@ -54,6 +54,12 @@ func quiet() *logrus.Logger {
 // fake starts an engine over a test backend and checks at the end that nothing of it is left.
 func fake(t *testing.T, b *statetest.Backend, opt Options, req protocol.LoadRequest) *Engine {
 	t.Helper()
+	return fakeOver(t, b, b, opt, req)
+}
+
+// fakeOver is fake with a backend that wraps b.
+func fakeOver(t *testing.T, backend state.Backend, b *statetest.Backend, opt Options, req protocol.LoadRequest) *Engine {
+	t.Helper()
 	b.Vocab = testVocab
 	opt.Log = quiet()
 	e := New(opt)
@@ -65,7 +71,7 @@ func fake(t *testing.T, b *statetest.Backend, opt Options, req protocol.LoadRequ
 		progress(100, 100)
 		return &opened{
 			info:    protocol.ModelInfo{Name: "fake", Numerics: b.Kernels() + "-fake", Context: req.Context, Vocab: testVocab},
-			backend: b, name: "fake", budget: b.Limit, tokenizer: demoTokenizer, close: b.Close,
+			backend: backend, name: "fake", budget: b.Limit, tokenizer: demoTokenizer, close: b.Close,
 		}, nil
 	}
 	if _, err := e.Load(t.Context(), req, nil); err != nil {
