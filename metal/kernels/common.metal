@@ -32,3 +32,10 @@ inline float inverse_rms(device const float* squares, uint parts, uint size, flo
   for (uint i = lane; i < parts; i += 32) sum += squares[i];
   return rsqrt(simd_sum(sum) / float(size) + eps);
 }
+
+// The sum over each 8 neighbouring lanes, in all of them.
+inline float sum_of_eight(float x) {
+  x += simd_shuffle_xor(x, 1);
+  x += simd_shuffle_xor(x, 2);
+  return x + simd_shuffle_xor(x, 4);
+}

@@ -9,20 +9,32 @@ struct Coding {
   uint type;   // of scale and bias, or of the elements
 };
 
+// Where the rows of a matrix lie in its buffer argument: the host's placed.
+struct Placed {
+  uint codes;  // multiples of 16 bytes
+  uint pairs;
+  uint row_bytes;   // from row to row of the codes
+  uint pair_bytes;  // from row to row of the pairs
+};
+
 struct Weights {
   device const uchar* codes;
   device const uchar* pairs;
-  uint row_bytes;   // of codes
-  uint pair_bytes;  // of a row of pairs
+  uint row_bytes;
+  uint pair_bytes;
 };
 
-inline uint units(Coding c, uint cols) { return c.bits == 0 ? (cols + 7) / 8 : cols / 32; }
-
-inline Weights shifted(Weights w, ulong bytes) {
-  w.codes += bytes;
-  w.pairs += bytes;
+inline Weights weights_at(device const uchar* base, constant Placed& p) {
+  Weights w;
+  w.codes = base + ulong(p.codes) * 16;
+  w.pairs = base + ulong(p.pairs) * 16;
+  w.row_bytes = p.row_bytes;
+  w.pair_bytes = p.pair_bytes;
   return w;
 }
+
+// The 8 or 32 columns that a lane loads at once.
+inline uint units(Coding c, uint cols) { return c.bits == 0 ? (cols + 7) / 8 : cols / 32; }
 
 inline float2 load_pair(device const uchar* pairs, uint index, uint type) {
   if (type == F32) {

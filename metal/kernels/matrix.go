@@ -124,22 +124,35 @@ func (m Matrix) check() error {
 	return nil
 }
 
-// bindings are the codes and the pairs, of which kernels read rows rows. A matrix that is not quantised binds its
-// elements twice, because every buffer argument needs memory.
-func (m Matrix) bindings(rows int) []metal.Binding {
-	codes := metal.Binding{Buffer: m.Buffer, Offset: m.Codes, Access: metal.In, Length: m.CodesBytes(m.Rows, m.Cols),
-		Reads: int64(rows) * m.usedRowBytes(m.Cols)}
-	pairs := codes
+// units is the number of pieces of a row that lanes load: see dot.metal.
+func (m Matrix) units() int {
 	if m.Bits == 0 {
-		pairs.Reads = none
-		return []metal.Binding{codes, pairs}
+		return (m.Cols + 7) / 8
 	}
-	pairs.Offset, pairs.Length, pairs.Reads = m.Pairs, m.PairsBytes(m.Rows, m.Cols), int64(rows)*m.PairRowBytes(m.Cols)
-	return []metal.Binding{codes, pairs}
+	return m.Cols / 32
 }
 
-// none declares that a binding is not read or not written at all: metal takes 0 for "all of it".
-const none = -1
+// placed is where the rows of a matrix lie from the start of its binding: the constants that kernels get as Placed.
+type placed struct {
+	Codes, Pairs        uint32 // multiples of 16 bytes
+	RowBytes, PairBytes uint32
+}
+
+// binding is the memory from the first to the last byte of codes and pairs, of which kernels read rows rows, and the place
+// of the matrix in it.
+func (m Matrix) binding(rows int) (metal.Binding, placed) {
+	codes, pairs := m.CodesBytes(m.Rows, m.Cols), m.PairsBytes(m.Rows, m.Cols)
+	from, to := m.Codes, m.Codes+codes
+	if m.Bits != 0 {
+		from, to = min(from, m.Pairs), max(to, m.Pairs+pairs)
+	}
+	b := metal.Binding{Buffer: m.Buffer, Offset: from, Length: to - from, Access: metal.In,
+		Reads: int64(rows) * (m.usedRowBytes(m.Cols) + m.PairRowBytes(m.Cols))}
+	return b, placed{
+		Codes: uint32((m.Codes - from) / 16), Pairs: uint32(max(m.Pairs-from, 0) / 16),
+		RowBytes: uint32(m.RowBytes(m.Cols)), PairBytes: uint32(m.PairRowBytes(m.Cols)),
+	}
+}
 
 // Experts are the matrices of Count experts of one layer, each in a record of its own, Stride bytes apart.
 type Experts struct {
@@ -170,3 +183,6 @@ func (r Ref) out(n int64) metal.Binding {
 func (r Ref) inout(n int64) metal.Binding {
 	return metal.Binding{Buffer: r.Buffer, Offset: r.Offset, Length: n, Access: metal.InOut}
 }
+
+// StepBytes is the size of the state of a sequence between tokens: Step in common.metal.
+const StepBytes = 32

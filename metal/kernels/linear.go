@@ -1,0 +1,119 @@
+package kernels
+
+import (
+	"fmt"
+
+	"lilypad/metal"
+)
+
+// Norm is a norm that a consumer of a residual finishes: its X is h*gain, and the outputs are multiplied by 1/rms(h).
+type Norm struct {
+	Squares Ref // f32 [Parts], as in Residual
+	Parts   int
+	Eps     float32
+}
+
+// Best asks for the largest logit of each tile of rows. A partial is {f32 logit, u32 id}: of equal logits the lowest id; a
+// NaN stands for the tile, with the lowest id that has one; a tile without an allowed id has the id 0xffffffff.
+type Best struct {
+	Partials Ref // 8 bytes for each of BestParts
+	Allowed  Ref // u32 [ceil(rows/32)]: bit i%32 of word i/32 says whether id i may be sampled
+}
+
+// Linear is a matrix times a vector, with one of four ends: Out in bf16 or f32; SwiGLU; Residual; Best with Out in f32.
+type Linear struct {
+	W        Matrix
+	X        Ref   // bf16 [W.Cols], at a multiple of 16 bytes
+	Norm     *Norm // not together with Residual; always with Best
+	Out      Ref   // OutType [W.Rows]; unused with Residual
+	OutType  Type  // BF16 or F32
+	SwiGLU   bool  // Out[i] = silu(row i) * row Rows/2+i, bf16 [W.Rows/2]
+	Residual *Residual
+	Best     *Best
+}
+
+type linearParams struct {
+	W                 placed
+	Rows, Cols, Parts uint32
+	Eps               float32
+}
+
+// How linear.metal stores plain outputs.
+const (
+	storeBF16 = iota
+	storeF32
+	storeSwiGLU
+)
+
+// Linear prepares l.
+func (s *Set) Linear(l Linear) (*metal.Dispatch, error) {
+	if err := l.check(); err != nil {
+		return nil, fmt.Errorf("linear of %d rows and %d columns: %w", l.W.Rows, l.W.Cols, err)
+	}
+	return s.linear(l, s.route(l))
+}
+
+// BestParts is the number of partials that Best yields for a matrix of rows.
+func (s *Set) BestParts(rows int) int { return (rows + bestTile - 1) / bestTile }
+
+func (s *Set) route(l Linear) route {
+	return chooseRoute(l.W.Rows, l.W.units(), s.device.Info().Cores, l.limits())
+}
+
+func (l Linear) check() error {
+	if err := l.W.check(); err != nil {
+		return err
+	}
+	switch {
+	case l.X.Offset%16 != 0:
+		return fmt.Errorf("its vector is at byte %d: want a multiple of 16", l.X.Offset)
+	case l.OutType == F16, l.SwiGLU && l.OutType != BF16, l.Best != nil && l.OutType != F32:
+		return fmt.Errorf("outputs of %v are not made", l.OutType)
+	case l.SwiGLU && l.W.Rows%2 != 0:
+		return fmt.Errorf("gates and ups are an odd number of rows")
+	case l.Residual != nil && l.W.Rows%8 != 0:
+		return fmt.Errorf("a residual wants a multiple of 8 rows")
+	case l.Residual != nil && (l.Norm != nil || l.SwiGLU || l.Best != nil), l.Best != nil && (l.Norm == nil || l.SwiGLU):
+		return fmt.Errorf("this combination of norm, SwiGLU, residual and best is not made")
+	}
+	return nil
+}
+
+// linear prepares l, which is checked, by route r.
+func (s *Set) linear(l Linear, r route) (*metal.Dispatch, error) {
+	w, place := l.W.binding(l.W.Rows)
+	params := linearParams{W: place, Rows: uint32(l.W.Rows), Cols: uint32(l.W.Cols)}
+	buffers := []metal.Binding{w, l.X.in(2 * int64(l.W.Cols))}
+	name := "linear"
+	if l.Norm != nil {
+		name = "linear_normed"
+		params.Parts, params.Eps = uint32(l.Norm.Parts), l.Norm.Eps
+		buffers = append(buffers, l.Norm.Squares.in(4*int64(l.Norm.Parts)))
+	}
+	rows := int64(l.W.Rows)
+	groups := (l.W.Rows + r.tile() - 1) / r.tile()
+	store := storeBF16
+	switch {
+	case l.Residual != nil:
+		name = "linear_residual"
+		buffers = append(buffers, l.Residual.bindings(l.Residual.H.inout(4*rows), rows)...)
+	case l.Best != nil:
+		name = "linear_best"
+		buffers = append(buffers, l.Out.out(4*rows), l.Best.Allowed.in((rows+31)/32*4), l.Best.Partials.out(8*int64(groups)))
+	case l.SwiGLU:
+		store = storeSwiGLU
+		buffers = append(buffers, l.Out.out(rows))
+	case l.OutType == F32:
+		store = storeF32
+		buffers = append(buffers, l.Out.out(4*rows))
+	default:
+		buffers = append(buffers, l.Out.out(2*rows))
+	}
+	constants := append(l.W.constants(0), metal.Uint(3, uint32(r.rows)), metal.Uint(4, uint32(r.split)),
+		metal.Uint(5, uint32(r.sets)), metal.Uint(6, uint32(store)))
+	p, err := s.pipeline("linear", name, constants...)
+	if err != nil {
+		return nil, err
+	}
+	return s.dispatch(p, buffers, params, metal.Line(groups), metal.Line(r.threads()))
+}
