@@ -1,0 +1,83 @@
+// Down projections of the chosen experts and of the shared one, their weighted sum, and the residual.
+
+constant uint BITS [[function_constant(0)]];
+constant uint GROUP [[function_constant(1)]];
+constant uint TYPE [[function_constant(2)]];
+constant uint SHARED_BITS [[function_constant(3)]];
+constant uint SHARED_GROUP [[function_constant(4)]];
+constant uint SHARED_TYPE [[function_constant(5)]];
+
+constant constexpr uint DOWN_ROWS = 8;        // of a threadgroup, which is one partial sum of squares
+constant constexpr uint DOWN_HALF = 4;        // rows of half a simdgroup
+constant constexpr uint DOWN_MOST_SLOTS = 17; // 16 experts and the shared one
+
+struct DownShape {
+  Placed place; // in an expert's record
+  Placed shared_place;
+  uint inner;   // inputs of an expert
+  uint shared;  // inputs of the shared expert
+  uint stride;  // from expert to expert, in 16 bytes
+  uint slots;   // experts chosen
+};
+
+// experts_down adds sum over slots of weights[slot] * (down . x[slot]), then weights[slots] * (shared . shared_x), to the
+// residual h, and writes its gained form and squares for the next norm. A row is short (512 inputs are 256 bytes of 4-bit
+// codes), so what runs side by side is (row, slot): each simdgroup has one slot, half of it four rows, which makes four
+// 16-byte loads of weights in flight for a lane. The order of the sum does not depend on which simdgroup comes first.
+kernel void experts_down(device const uchar* experts [[buffer(0)]], device const uchar* shared_expert [[buffer(1)]],
+                         device const uint* ids [[buffer(2)]], device const float* weights [[buffer(3)]],
+                         device const bfloat* x [[buffer(4)]], device const bfloat* shared_x [[buffer(5)]],
+                         device float* h [[buffer(6)]], device const float* gain [[buffer(7)]],
+                         device bfloat* gained [[buffer(8)]], device float* squares [[buffer(9)]],
+                         constant DownShape& shape [[buffer(10)]], uint3 at [[threadgroup_position_in_grid]],
+                         uint slot [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+  threadgroup float parts[DOWN_MOST_SLOTS * DOWN_ROWS];
+
+  const uint half_lane = lane % 16, half_row = lane / 16 * DOWN_HALF;
+  const bool owner = slot == 0 && lane < DOWN_ROWS; // of row `lane`, from the residual to the end
+  const uint own = at.x * DOWN_ROWS + lane % DOWN_ROWS;
+  const float weight = weights[slot], before = owner ? h[own] : 0.0f, own_gain = owner ? gain[own] : 0.0f;
+
+  uint rows[DOWN_HALF];
+#pragma unroll
+  for (uint i = 0; i < DOWN_HALF; i++) {
+    rows[i] = at.x * DOWN_ROWS + half_row + i;
+  }
+  float acc[DOWN_HALF] = {0.0f, 0.0f, 0.0f, 0.0f};
+  if (slot < shape.slots) {
+    const Weights m = weights_at(experts + ulong(ids[slot]) * shape.stride * 16, shape.place);
+    const Coding coding = {BITS, GROUP, TYPE};
+    add_dots<DOWN_HALF>(acc, m, coding, rows, x + slot * shape.inner, shape.inner, half_lane, 16);
+  } else {
+    const Weights m = weights_at(shared_expert, shape.shared_place);
+    const Coding coding = {SHARED_BITS, SHARED_GROUP, SHARED_TYPE};
+    add_dots<DOWN_HALF>(acc, m, coding, rows, shared_x, shape.shared, half_lane, 16);
+  }
+#pragma unroll
+  for (uint i = 0; i < DOWN_HALF; i++) {
+#pragma unroll
+    for (ushort distance = 8; distance > 0; distance /= 2) {
+      acc[i] += simd_shuffle_xor(acc[i], distance);
+    }
+    if (half_lane == 0) {
+      parts[slot * DOWN_ROWS + half_row + i] = weight * acc[i];
+    }
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+
+  if (slot == 0) {
+    float sum = 0.0f;
+    for (uint i = 0; i <= shape.slots; i++) {
+      sum += parts[i * DOWN_ROWS + lane % DOWN_ROWS];
+    }
+    const float after = owner ? before + sum : 0.0f;
+    const float square = simd_sum(after * after);
+    if (owner) {
+      h[own] = after;
+      gained[own] = bfloat(after * own_gain);
+    }
+    if (lane == 0) {
+      squares[at.x] = square;
+    }
+  }
+}

@@ -1,0 +1,46 @@
+// Gate and up projections of the chosen experts, with SwiGLU.
+
+constant uint BITS [[function_constant(0)]];
+constant uint GROUP [[function_constant(1)]];
+constant uint TYPE [[function_constant(2)]];
+
+constant constexpr uint UP_GROUPS = 4; // simdgroups of a threadgroup
+constant constexpr uint UP_PAIRS = 2;  // outputs of a simdgroup: each a row of the gate and one of up
+
+struct UpShape {
+  Placed place; // in an expert's record
+  uint inner;   // outputs of an expert
+  uint cols;    // inputs
+  uint stride;  // from expert to expert, in 16 bytes
+  uint parts;  // partial sums of squares
+  float eps;
+};
+
+// experts_up computes out[slot][i] = silu(n * gate_i . x) * (n * up_i . x) for the expert of each slot (grid y), n being
+// 1/rms of the vector whose gained form x is. Both rows of an output stay in one simdgroup, so that it has both products.
+kernel void experts_up(device const uchar* experts [[buffer(0)]], device const uint* ids [[buffer(1)]],
+                       device const bfloat* x [[buffer(2)]], device const float* squares [[buffer(3)]],
+                       device bfloat* out [[buffer(4)]], constant UpShape& shape [[buffer(5)]],
+                       uint3 at [[threadgroup_position_in_grid]],
+                       uint group [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+  const Coding coding = {BITS, GROUP, TYPE};
+  const uint slot = at.y, first = (at.x * UP_GROUPS + group) * UP_PAIRS;
+  const Weights weights = weights_at(experts + ulong(ids[slot]) * shape.stride * 16, shape.place);
+
+  uint rows[2 * UP_PAIRS];
+#pragma unroll
+  for (uint i = 0; i < UP_PAIRS; i++) {
+    rows[2 * i] = min(first + i, shape.inner - 1);
+    rows[2 * i + 1] = rows[2 * i] + shape.inner;
+  }
+  float acc[2 * UP_PAIRS] = {0.0f, 0.0f, 0.0f, 0.0f};
+  add_dots<2 * UP_PAIRS>(acc, weights, coding, rows, x, shape.cols, lane, 32);
+  const float inverse = inverse_rms(squares, shape.parts, shape.cols, shape.eps, lane);
+#pragma unroll
+  for (uint i = 0; i < UP_PAIRS; i++) {
+    float gate = inverse * simd_sum(acc[2 * i]), up = inverse * simd_sum(acc[2 * i + 1]);
+    if (lane == 0 && first + i < shape.inner) {
+      out[slot * shape.inner + first + i] = bfloat(silu(gate) * up);
+    }
+  }
+}
