@@ -1,0 +1,358 @@
+package msl
+
+type declKind uint8
+
+const (
+	function declKind = iota + 1
+	variable
+	record
+	alias         // using and typedef
+	instantiation // template void f<int>(int);
+)
+
+// decl is a declaration at file scope, in a namespace or in a record. Ranges are token indices, the end excluded.
+type decl struct {
+	kind       declKind
+	start, end int
+	template   [2]int // parameters of template<...>, without the brackets
+	templated  bool
+	name       int    // index of the name, -1 for none
+	params     [2]int // of a function, without the brackets
+	body       [2]int // of a function or record, without the braces; empty for a prototype
+	value      [2]int // initialiser of a variable
+	defined    bool
+	parent     string // the record that it is a member of
+	namespace  string
+}
+
+// parser finds declarations. It follows the shape of C++, not its grammar: what it doesn't know it passes over.
+type parser struct {
+	u         *Unit
+	namespace string
+	parent    string
+}
+
+func (u *Unit) declarations() error {
+	p := &parser{u: u}
+	return p.list(0, len(u.tokens))
+}
+
+func (u *Unit) is(i int, s string) bool { return i >= 0 && i < len(u.tokens) && u.tokens[i].text == s }
+
+// isWord reports whether token i is an identifier or keyword.
+func (u *Unit) isWord(i int) bool {
+	return i >= 0 && i < len(u.tokens) && u.tokens[i].kind == word
+}
+
+// list reads the declarations of tokens [i, end).
+func (p *parser) list(i, end int) error {
+	for i < end {
+		next, err := p.one(i, end)
+		if err != nil {
+			return err
+		}
+		i = max(next, i+1)
+	}
+	return nil
+}
+
+// one reads the declaration at i and returns where the next one starts.
+func (p *parser) one(i, end int) (int, error) {
+	u := p.u
+	d := decl{start: i, name: -1, parent: p.parent, namespace: p.namespace}
+	switch u.tokens[i].text {
+	case ";":
+		return i + 1, nil
+	case "namespace":
+		return p.inNamespace(i, end)
+	case "public", "private", "protected":
+		if u.is(i+1, ":") {
+			return i + 2, nil
+		}
+	case "using", "typedef", "static_assert", "friend":
+		return p.statement(d, end), nil
+	}
+	for u.is(i, "template") && i < end {
+		if !u.is(i+1, "<") {
+			d.kind = instantiation
+			i++
+			break
+		}
+		close := u.skipAngles(i+1, end)
+		if close < 0 {
+			return 0, refuse(u.tokens[i].line, "template parameters that are not closed")
+		}
+		d.template, d.templated = [2]int{i + 2, close - 1}, true
+		u.templateTypes(i+2, close-1)
+		i = close
+	}
+	return p.declaration(d, i, end)
+}
+
+// templateTypes notes the names of type parameters.
+func (u *Unit) templateTypes(from, to int) {
+	for i := from; i+1 < to; i++ {
+		if (u.is(i, "typename") || u.is(i, "class")) && u.isWord(i+1) {
+			u.types[u.tokens[i+1].text] = true
+		}
+	}
+}
+
+func (p *parser) inNamespace(i, end int) (int, error) {
+	u := p.u
+	name := ""
+	for i++; i < end && !u.is(i, "{") && !u.is(i, ";") && !u.is(i, "="); i++ {
+		name += u.tokens[i].text
+	}
+	if !u.is(i, "{") {
+		return u.find(i, end, ";") + 1, nil
+	}
+	inner := *p
+	inner.namespace += name + "::"
+	return u.tokens[i].match + 1, inner.list(i+1, u.tokens[i].match)
+}
+
+// statement passes over a declaration that ends with a semicolon, and notes the name of an alias.
+func (p *parser) statement(d decl, end int) int {
+	u := p.u
+	semicolon := u.find(d.start, end, ";")
+	d.end = semicolon
+	switch u.tokens[d.start].text {
+	case "using":
+		if u.is(d.start+2, "=") {
+			d.kind, d.name = alias, d.start+1
+		}
+	case "typedef":
+		d.kind = alias
+		if u.isWord(semicolon - 1) {
+			d.name = semicolon - 1
+		}
+	}
+	if d.kind == alias {
+		if d.name >= 0 {
+			u.types[u.tokens[d.name].text] = true
+		}
+		u.decls = append(u.decls, d)
+	}
+	return semicolon + 1
+}
+
+// find returns the index of the next token s outside brackets that open after i, or end.
+func (u *Unit) find(i, end int, s string) int {
+	for ; i < end; i++ {
+		if u.tokens[i].text == s {
+			return i
+		}
+		if m := u.tokens[i].match; m > i {
+			i = m
+		}
+	}
+	return end
+}
+
+// skipAngles returns the index after the > that closes the < at i, -1 if there is none: then < compares.
+func (u *Unit) skipAngles(i, end int) int {
+	depth := 0
+	for ; i < end; i++ {
+		switch u.tokens[i].text {
+		case "<":
+			depth++
+		case ">":
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case "(", "[", "{":
+			i = max(i, u.tokens[i].match)
+		case ";", ")", "]", "}", "&&", "||":
+			return -1
+		}
+	}
+	return -1
+}
+
+// declaration reads a record, function or variable whose first token after template<...> is i.
+func (p *parser) declaration(d decl, i, end int) (int, error) {
+	u := p.u
+	for ; i < end; i++ {
+		t := u.tokens[i]
+		switch t.text {
+		case "struct", "class", "union", "enum":
+			if next, ok, err := p.record(d, i, end); ok {
+				return next, err
+			}
+		case "[":
+			i = t.match
+		case "<":
+			if close := u.skipAngles(i, end); close > 0 && u.isWord(i-1) {
+				i = close - 1
+			}
+		case "operator":
+			for i+1 < end && (!u.is(i+1, "(") || u.is(i, "operator") && u.is(i+1, "(") && u.is(i+2, ")")) {
+				i++
+				if u.is(i, "(") {
+					i++
+				}
+			}
+		case "decltype", "alignas", "__attribute__":
+			if u.is(i+1, "(") {
+				i = u.tokens[i+1].match
+			}
+		case "(":
+			if u.isWord(i-1) || u.is(i-1, ">") || d.isOperator(u, i) {
+				return p.function(d, i, end)
+			}
+			i = t.match
+		case ";", "=", "{", ",", ":":
+			return p.variable(d, i, end)
+		}
+	}
+	return end, nil
+}
+
+func (d *decl) isOperator(u *Unit, i int) bool {
+	for ; i >= d.start; i-- {
+		if u.is(i, "operator") {
+			return true
+		}
+	}
+	return false
+}
+
+// record reads struct S {...}; ok is false where struct only names the type of something else.
+func (p *parser) record(d decl, i, end int) (next int, ok bool, err error) {
+	u := p.u
+	enum := u.is(i, "enum")
+	j := i + 1
+	for ; j < end; j++ {
+		if u.is(j, "[") {
+			j = u.tokens[j].match
+			continue
+		}
+		if u.is(j, "(") && u.is(j-1, "alignas") {
+			j = u.tokens[j].match
+			continue
+		}
+		if !u.isWord(j) {
+			break
+		}
+		if !u.is(j, "class") && !u.is(j, "struct") && !u.is(j, "alignas") {
+			d.name = j
+		}
+	}
+	if u.is(j, "<") { // a specialisation
+		if close := u.skipAngles(j, end); close > 0 {
+			j = close
+		}
+	}
+	if d.name >= 0 {
+		u.types[u.tokens[d.name].text] = true
+	}
+	if u.is(j, ":") && !enum {
+		return 0, true, refuse(u.tokens[j].line, "base classes don't exist in MSL: make the base a member")
+	}
+	if u.is(j, ":") {
+		j = u.find(j, end, "{")
+	}
+	if !u.is(j, "{") || j >= end {
+		return 0, false, nil
+	}
+	close := u.tokens[j].match
+	d.kind, d.defined, d.body = record, true, [2]int{j + 1, close}
+	d.end = u.find(close, end, ";")
+	u.decls = append(u.decls, d)
+	if !enum {
+		inner := *p
+		inner.parent = "a record"
+		if d.name >= 0 {
+			inner.parent = u.tokens[d.name].text
+		}
+		err = inner.list(j+1, close)
+	}
+	return d.end + 1, true, err
+}
+
+// function reads from the ( of the parameters at i.
+func (p *parser) function(d decl, i, end int) (int, error) {
+	u := p.u
+	if d.kind == 0 {
+		d.kind = function
+	}
+	d.name = u.beforeAngles(i-1, d.start)
+	close := u.tokens[i].match
+	d.params = [2]int{i + 1, close}
+	j := close + 1
+	for ; j < end; j++ {
+		switch u.tokens[j].text {
+		case "{":
+			d.body, d.defined, d.end = [2]int{j + 1, u.tokens[j].match}, true, u.tokens[j].match+1
+			u.decls = append(u.decls, d)
+			return d.end, nil
+		case ";", "=", ",":
+			d.end = u.find(j, end, ";")
+			u.decls = append(u.decls, d)
+			return d.end + 1, nil
+		case ":": // initialisers of members: name(...) or name{...}
+			for j++; j+1 < end && u.isWord(j) && u.tokens[j+1].match > 0; j++ {
+				j = u.tokens[j+1].match + 1
+				if !u.is(j, ",") {
+					break
+				}
+			}
+			j--
+		case "(", "[":
+			j = u.tokens[j].match
+		}
+	}
+	return end, nil
+}
+
+// variable reads from the token at i that ends the name of a variable.
+func (p *parser) variable(d decl, i, end int) (int, error) {
+	u := p.u
+	if i == d.start {
+		return i + 1, nil
+	}
+	if d.kind == 0 {
+		d.kind = variable
+	}
+	d.name = d.nameBefore(u, u.beforeAngles(i-1, d.start)+1)
+	d.end = u.find(i, end, ";")
+	if !u.is(i, ";") {
+		d.value = [2]int{i, d.end}
+	}
+	u.decls = append(u.decls, d)
+	return d.end + 1, nil
+}
+
+// beforeAngles returns i, or the index before the < that belongs to the > at i, as in f<int>.
+func (u *Unit) beforeAngles(i, start int) int {
+	if !u.is(i, ">") {
+		return i
+	}
+	depth := 0
+	for ; i > start; i-- {
+		switch u.tokens[i].text {
+		case ">":
+			depth++
+		case "<":
+			if depth--; depth == 0 {
+				return i - 1
+			}
+		}
+	}
+	return i
+}
+
+// nameBefore returns the last identifier before i that is neither in brackets nor in an attribute.
+func (d *decl) nameBefore(u *Unit, i int) int {
+	for i--; i >= d.start; i-- {
+		if u.is(i, "]") || u.is(i, ")") {
+			i = u.tokens[i].match
+			continue
+		}
+		if u.isWord(i) {
+			return i
+		}
+	}
+	return -1
+}
