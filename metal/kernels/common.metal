@@ -2,6 +2,9 @@
 #include <metal_stdlib>
 using namespace metal;
 
+// Function constants reach the arguments of helpers, and so decide which loads and loops are left, only by inlining.
+#define INLINE inline __attribute__((always_inline))
+
 // The state of a sequence between tokens. Kernels read it from memory, so a token's dispatches never change.
 struct Step {
   uint token;     // to compute

@@ -24,7 +24,7 @@ struct Weights {
   uint pair_bytes;
 };
 
-inline Weights weights_at(device const uchar* base, constant Placed& p) {
+INLINE Weights weights_at(device const uchar* base, constant Placed& p) {
   Weights w;
   w.codes = base + ulong(p.codes) * 16;
   w.pairs = base + ulong(p.pairs) * 16;
@@ -34,9 +34,9 @@ inline Weights weights_at(device const uchar* base, constant Placed& p) {
 }
 
 // The 8 or 32 columns that a lane loads at once.
-inline uint units(Coding c, uint cols) { return c.bits == 0 ? (cols + 7) / 8 : cols / 32; }
+INLINE uint units(Coding c, uint cols) { return c.bits == 0 ? (cols + 7) / 8 : cols / 32; }
 
-inline float2 load_pair(device const uchar* pairs, uint index, uint type) {
+INLINE float2 load_pair(device const uchar* pairs, uint index, uint type) {
   if (type == F32) {
     device const float* p = (device const float*)pairs + index * 2;
     return float2(p[0], p[1]);
@@ -51,7 +51,7 @@ inline float2 load_pair(device const uchar* pairs, uint index, uint type) {
 
 // The words of a unit, by the widest loads that its alignment allows.
 template <int B>
-inline void load_words(thread uint* w, device const uchar* p) {
+INLINE void load_words(thread uint* w, device const uchar* p) {
   if (B % 4 == 0) {
 #pragma unroll
     for (int i = 0; i + 3 < B; i += 4) {
@@ -75,7 +75,7 @@ inline void load_words(thread uint* w, device const uchar* p) {
 }
 
 // Eight bf16 numbers as floats.
-inline void load_eight(thread float* x, device const bfloat* p) {
+INLINE void load_eight(thread float* x, device const bfloat* p) {
   uint4 v = *(device const uint4*)p;
   x[0] = low_bf16(v.x);
   x[1] = high_bf16(v.x);
@@ -90,7 +90,7 @@ inline void load_eight(thread float* x, device const bfloat* p) {
 // Widths whose codes never straddle two words are masked in place; x is divided by the place's power of two instead,
 // once for all rows, which is exact.
 template <int B>
-inline void prescale(thread float* x) {
+INLINE void prescale(thread float* x) {
   if (32 % B == 0) {
 #pragma unroll
     for (int i = 0; i < 32; i++) x[i] *= 1.0f / float(1u << (i * B % 32));
@@ -99,7 +99,7 @@ inline void prescale(thread float* x) {
 
 // sum of x[i] * code i over a unit, with x prescaled.
 template <int B>
-inline float dot_codes(thread const uint* w, thread const float* x) {
+INLINE float dot_codes(thread const uint* w, thread const float* x) {
   float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
   for (int i = 0; i < 32; i++) {
@@ -118,7 +118,7 @@ inline float dot_codes(thread const uint* w, thread const float* x) {
 }
 
 template <int B, int R>
-inline void add_quantised(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x,
+INLINE void add_quantised(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x,
                           uint first, uint step, uint count) {
   for (uint u = first; u < count; u += step) {
     uint w[R][B];
@@ -144,14 +144,14 @@ inline void add_quantised(thread float* acc, Weights m, Coding c, thread const u
 }
 
 // One element of a plain row.
-inline float load_element(device const uchar* row, uint column, uint type) {
+INLINE float load_element(device const uchar* row, uint column, uint type) {
   if (type == F32) return ((device const float*)row)[column];
   if (type == F16) return float(((device const half*)row)[column]);
   return float(((device const bfloat*)row)[column]);
 }
 
 // Eight elements of a plain row, from a multiple of 8 on.
-inline void load_elements(thread float* w, device const uchar* row, uint column, uint type) {
+INLINE void load_elements(thread float* w, device const uchar* row, uint column, uint type) {
   if (type == BF16) {
     load_eight(w, (device const bfloat*)row + column);
     return;
@@ -180,7 +180,7 @@ inline void load_elements(thread float* w, device const uchar* row, uint column,
 }
 
 template <int R>
-inline void add_plain(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x, uint cols,
+INLINE void add_plain(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x, uint cols,
                       uint first, uint step) {
   uint u = first;
   for (; u < cols / 8; u += step) {
@@ -208,7 +208,7 @@ inline void add_plain(thread float* acc, Weights m, Coding c, thread const uint*
 // first, first+step, ... of units(c, cols). x must be 16-byte aligned. Sums of the shares of all lanes (simd_sum) are the
 // products. Rows beyond the matrix must be replaced by ones inside.
 template <int R>
-inline void add_dots(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x, uint cols,
+INLINE void add_dots(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x, uint cols,
                      uint first, uint step) {
   const uint count = cols / 32;
   if (c.bits == 4) add_quantised<4, R>(acc, m, c, rows, x, first, step, count);

@@ -25,7 +25,7 @@ struct LinearParams {
 };
 
 // The matrix row of row r of a set. Rows beyond the matrix stand for the last one, and are not stored.
-inline uint row_of(uint group, uint set, uint r, uint rows) {
+INLINE uint row_of(uint group, uint set, uint r, uint rows) {
   if (STORE == STORE_SWIGLU) {
     const uint pair = (group * SETS + set) * (ROWS / 2) + r % (ROWS / 2);
     return min(pair, rows / 2 - 1) + (r < ROWS / 2 ? 0 : rows / 2);
@@ -34,7 +34,7 @@ inline uint row_of(uint group, uint set, uint r, uint rows) {
 }
 
 template <int R>
-inline void share_rows(threadgroup float* shares, device const uchar* w, device const bfloat* x, constant LinearParams& p,
+INLINE void share_rows(threadgroup float* shares, device const uchar* w, device const bfloat* x, constant LinearParams& p,
                        uint group, uint simd, uint lane) {
   const uint set = simd / SPLIT, piece = simd % SPLIT;
   Coding c = {BITS, GROUP, TYPE};
@@ -54,7 +54,7 @@ inline void share_rows(threadgroup float* shares, device const uchar* w, device 
 }
 
 // Every simdgroup leaves its shares; after the barrier, total() of any lane below SETS*ROWS is a row's dot product.
-inline void share(threadgroup float* shares, device const uchar* w, device const bfloat* x, constant LinearParams& p,
+INLINE void share(threadgroup float* shares, device const uchar* w, device const bfloat* x, constant LinearParams& p,
                   uint group, uint simd, uint lane) {
   if (ROWS == 1) share_rows<1>(shares, w, x, p, group, simd, lane);
   else if (ROWS == 2) share_rows<2>(shares, w, x, p, group, simd, lane);
@@ -63,13 +63,13 @@ inline void share(threadgroup float* shares, device const uchar* w, device const
   threadgroup_barrier(mem_flags::mem_threadgroup);
 }
 
-inline float total(threadgroup const float* shares, uint row) {
+INLINE float total(threadgroup const float* shares, uint row) {
   float sum = shares[row * SPLIT];
   for (uint i = 1; i < SPLIT; i++) sum += shares[row * SPLIT + i];
   return sum;
 }
 
-inline void store(threadgroup const float* shares, float scale, device uchar* out, uint rows, uint group, uint lane) {
+INLINE void store(threadgroup const float* shares, float scale, device uchar* out, uint rows, uint group, uint lane) {
   if (STORE == STORE_SWIGLU) {
     const uint half_rows = ROWS / 2, i = group * SETS * half_rows + lane;
     if (lane < SETS * half_rows && i < rows / 2) {
