@@ -32,7 +32,7 @@ inline bool before(uint2 a, uint2 b) { return a.x > b.x || (a.x == b.x && a.y < 
 // Each simdgroup ranks its own experts and hands its first TOP_K on; those are ranked again. One threadgroup works.
 kernel void moe_route(device const float* logits [[buffer(0)]], device const float* shared_logit [[buffer(1)]],
                       device uint* ids [[buffer(2)]], device float* weights [[buffer(3)]],
-                      uint thread [[thread_index_in_threadgroup]], uint group [[simdgroup_index_in_threadgroup]],
+                      uint self [[thread_index_in_threadgroup]], uint group [[simdgroup_index_in_threadgroup]],
                       uint lane [[thread_index_in_simdgroup]]) {
   threadgroup uint2 list[ROUTE_LIST]; // {rank, id}
   threadgroup float highest[ROUTE_GROUPS], sums[ROUTE_GROUPS], scores[ROUTE_TOP];
@@ -43,7 +43,7 @@ kernel void moe_route(device const float* logits [[buffer(0)]], device const flo
   float high = -INFINITY;
 #pragma unroll
   for (uint j = 0; j < ROUTE_ITEMS; j++) {
-    uint id = j * ROUTE_THREADS + thread;
+    uint id = j * ROUTE_THREADS + self;
     l[j] = id < EXPERTS ? logits[id] : -INFINITY;
     key[j] = uint2(id < EXPERTS ? rank(l[j]) : 0u, id); // those that don't exist come last of all
     high = max(high, l[j]);
@@ -75,15 +75,15 @@ kernel void moe_route(device const float* logits [[buffer(0)]], device const flo
   float sum = 0.0f;
 #pragma unroll
   for (uint j = 0; j < ROUTE_ITEMS; j++) {
-    sum += j * ROUTE_THREADS + thread < EXPERTS ? exp(l[j] - high) : 0.0f;
+    sum += j * ROUTE_THREADS + self < EXPERTS ? exp(l[j] - high) : 0.0f;
   }
   sum = simd_sum(sum);
   if (lane == 0) {
     sums[group] = sum;
   }
   uint count = ROUTE_GROUPS * TOP_K;
-  if (thread < count) {
-    uint2 own = list[thread];
+  if (self < count) {
+    uint2 own = list[self];
     uint at = 0;
     for (uint i = 0; i < count; i++) {
       at += before(list[i], own) ? 1u : 0u;

@@ -80,12 +80,12 @@ inline float uniform_number(uint position, uint choice, uint key0, uint key1) {
 
 // sort_keys sorts keys[0, n) in ascending order, n being a power of two: a bitonic network, one pair a thread. It starts
 // and ends with a barrier.
-inline void sort_keys(threadgroup ulong* keys, uint n, uint thread) {
+inline void sort_keys(threadgroup ulong* keys, uint n, uint self) {
   for (uint size = 2; size <= n; size *= 2) {
     for (uint gap = size / 2; gap > 0; gap /= 2) {
       threadgroup_barrier(mem_flags::mem_threadgroup);
-      if (thread < n / 2) {
-        uint a = 2 * thread - (thread & (gap - 1)), b = a + gap;
+      if (self < n / 2) {
+        uint a = 2 * self - (self & (gap - 1)), b = a + gap;
         ulong x = keys[a], y = keys[b];
         if ((x > y) == ((a & size) == 0)) {
           keys[a] = y;
@@ -114,8 +114,8 @@ inline void advance_step(device Step* step, device const uint* feed, uint token)
 kernel void advance_token(
     device Step* step [[buffer(0)]],
     device const uint* feed [[buffer(1)]],
-    uint thread [[thread_index_in_threadgroup]]) {
-  if (thread == 0) {
+    uint self [[thread_index_in_threadgroup]]) {
+  if (self == 0) {
     advance_step(step, feed, step->token);
   }
 }
@@ -135,9 +135,9 @@ inline Best best_of_simdgroup(Best mine) {
   return b;
 }
 
-inline Best best_of_thread(device const uint2* partials, uint parts, uint thread) {
+inline Best best_of_thread(device const uint2* partials, uint parts, uint self) {
   Best b = {LOWEST, NOTHING, 0};
-  for (uint i = thread; i < parts; i += SAMPLE_THREADS) {
+  for (uint i = self; i < parts; i += SAMPLE_THREADS) {
     const uint2 part = partials[i];
     const float l = as_type<float>(part.x);
     const uint o = order(l);
@@ -162,16 +162,16 @@ inline bool passes(Filter f, uint o) { return o >= f.least && exponent(logit_of(
 
 // least_of_top bounds the top_k-th largest logit from below: by the top_k-th of the maxima of more disjoint sets of ids
 // than that. `mine` is the largest of a thread's ids. It starts and ends with a barrier.
-inline uint least_of_top(threadgroup ulong* keys, uint top_k, uint mine, uint thread) {
+inline uint least_of_top(threadgroup ulong* keys, uint top_k, uint mine, uint self) {
   uint sets = SAMPLE_THREADS, ids = 1;
   for (; ids < 32 && sets > 4 * top_k; ids *= 2) {
     mine = max(mine, simd_shuffle_xor(mine, ushort(ids)));
     sets /= 2;
   }
-  if (thread % ids == 0) {
-    keys[thread / ids] = ulong(~mine) << 32;
+  if (self % ids == 0) {
+    keys[self / ids] = ulong(~mine) << 32;
   }
-  sort_keys(keys, sets, thread);
+  sort_keys(keys, sets, self);
   const uint least = ~uint(keys[top_k - 1] >> 32);
   threadgroup_barrier(mem_flags::mem_threadgroup);
   return least;
@@ -198,9 +198,9 @@ inline void add_up(threadgroup uint* weights, uint count) {
 // pick returns the index of the sampled one of n candidates, whose keys are in keys. It writes over sums.
 inline uint pick(threadgroup const ulong* keys, threadgroup uint* sums, threadgroup atomic_uint* kept,
                  threadgroup atomic_uint* picked, threadgroup float* drawn, Filter f, uint n, uint size,
-                 device const SampleParams* params, uint position, uint thread) {
+                 device const SampleParams* params, uint position, uint self) {
   const float min_p = params->min_p, top_p = params->top_p;
-  for (uint i = thread; i < size; i += SAMPLE_THREADS) {
+  for (uint i = self; i < size; i += SAMPLE_THREADS) {
     const float w = i < n ? weigh(exponent(logit_of(~uint(keys[i] >> 32)), f.top, f.temperature)) : 0.0f;
     sums[i] = as_type<uint>(w);
     if (i > 0 && w < min_p) {
@@ -208,16 +208,16 @@ inline uint pick(threadgroup const ulong* keys, threadgroup uint* sums, threadgr
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  if (thread == 0) {
+  if (self == 0) {
     add_up(sums, size);
   }
-  if (thread == 32) { // meanwhile
+  if (self == 32) { // meanwhile
     *drawn = uniform_number(position, params->choice, params->seed_low, params->seed_high);
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
   if (top_p > 0.0f && top_p < 1.0f) {
     const float limit = top_p * as_type<float>(sums[n - 1]);
-    for (uint i = thread + 1; i < n; i += SAMPLE_THREADS) {
+    for (uint i = self + 1; i < n; i += SAMPLE_THREADS) {
       if (as_type<float>(sums[i - 1]) >= limit) {
         atomic_fetch_min_explicit(kept, i, memory_order_relaxed);
       }
@@ -226,7 +226,7 @@ inline uint pick(threadgroup const ulong* keys, threadgroup uint* sums, threadgr
   threadgroup_barrier(mem_flags::mem_threadgroup);
   n = min(n, atomic_load_explicit(kept, memory_order_relaxed));
   const float limit = *drawn * as_type<float>(sums[n - 1]);
-  for (uint i = thread; i < n; i += SAMPLE_THREADS) {
+  for (uint i = self; i < n; i += SAMPLE_THREADS) {
     if (as_type<float>(sums[i]) > limit) {
       atomic_fetch_min_explicit(picked, i, memory_order_relaxed);
     }
@@ -248,7 +248,7 @@ kernel void sample_token(
     device const uint* feed [[buffer(5)]],
     device uint2* results [[buffer(6)]],
     constant SampleShape& shape [[buffer(7)]],
-    uint thread [[thread_index_in_threadgroup]],
+    uint self [[thread_index_in_threadgroup]],
     uint group [[simdgroup_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]]) {
   threadgroup ulong keys[CANDIDATES];
@@ -257,14 +257,14 @@ kernel void sample_token(
   threadgroup atomic_uint opened, found, kept, picked;
   threadgroup float drawn;
 
-  const Best mine = best_of_thread(partials, shape.parts, thread);
+  const Best mine = best_of_thread(partials, shape.parts, self);
   const Best simd_best = best_of_simdgroup(mine);
   if (lane == 0) {
     orders[group] = simd_best.order;
     ids[group] = simd_best.id;
     bads[group] = simd_best.bad;
   }
-  if (thread == 0) {
+  if (self == 0) {
     atomic_store_explicit(&opened, 0u, memory_order_relaxed);
     atomic_store_explicit(&found, 0u, memory_order_relaxed);
     atomic_store_explicit(&kept, CANDIDATES, memory_order_relaxed);
@@ -278,10 +278,10 @@ kernel void sample_token(
   Filter filter = {0, logit_of(best.order), params->temperature};
   if (flags == 0 && filter.temperature > 0.0f && top_k != 1) {  // the same for all threads
     if (top_k > 0 && top_k <= HEAP_LIMIT) {
-      filter.least = least_of_top(keys, top_k, mine.order, thread);
+      filter.least = least_of_top(keys, top_k, mine.order, self);
     }
     if (passes(filter, mine.order)) {
-      for (uint i = thread; i < shape.parts; i += SAMPLE_THREADS) {
+      for (uint i = self; i < shape.parts; i += SAMPLE_THREADS) {
         if (passes(filter, order(as_type<float>(partials[i].x)))) {
           const uint at = atomic_fetch_add_explicit(&opened, 1u, memory_order_relaxed);
           if (at < CANDIDATES) {
@@ -313,16 +313,16 @@ kernel void sample_token(
       while (size < n) {
         size *= 2;
       }
-      for (uint i = n + thread; i < size; i += SAMPLE_THREADS) {
+      for (uint i = n + self; i < size; i += SAMPLE_THREADS) {
         keys[i] = ~ulong(0);
       }
-      sort_keys(keys, size, thread);
+      sort_keys(keys, size, self);
       const uint count = top_k > 0 ? min(n, top_k) : n;
-      id = uint(keys[pick(keys, slots, &kept, &picked, &drawn, filter, count, size, params, step->position + 1, thread)]);
+      id = uint(keys[pick(keys, slots, &kept, &picked, &drawn, filter, count, size, params, step->position + 1, self)]);
     }
   }
 
-  if (thread == 0) {
+  if (self == 0) {
     if (id >= shape.vocab) {  // nothing is allowed: stay inside the tables
       id = 0;
     }

@@ -46,41 +46,29 @@ func descending(a, b float32) int {
 	return 0
 }
 
-// ExpertsUp returns, for the expert of each slot, silu(n*gate x) * (n*up x) in bf16: [slots][I]. gateUp[e] is expert e's
-// [2*I, len(x)], the gate's rows first, x the gained vector and n its missing factor, 1/rms.
-func ExpertsUp(ids []uint32, gateUp [][]float32, x []uint16, n float32) []uint16 {
-	var out []uint16
-	for _, id := range ids {
-		w := gateUp[id]
-		inner := len(w) / len(x) / 2
-		for i := range inner {
-			gate := dot(w[i*len(x):(i+1)*len(x)], x)
-			up := dot(w[(inner+i)*len(x):(inner+i+1)*len(x)], x)
-			out = append(out, Bfloat(SiLU(float32(gate)*n)*(float32(up)*n)))
-		}
+// ExpertsUp returns silu(gate x) * (up x), both scaled, for each matrix of gates' rows and then ups' rows: [slots][I]. x is
+// the gained vector, scale the factor that its norm lacks.
+func ExpertsUp(gateUp []Matrix, x []float32, scale float32) []float32 {
+	var out []float32
+	for _, m := range gateUp {
+		out = append(out, SwiGLU(Linear(m, x, scale))...)
 	}
 	return out
 }
 
-// ExpertsDown adds to the residual h, in place, the sum over slots of weights[slot] * down[ids[slot]] x[slot] and after it
-// the last weight times shared sharedX. down[e] is [len(h), len(x)/slots].
-func ExpertsDown(h []float32, ids []uint32, weights []float32, down [][]float32, x []uint16, shared []float32, sharedX []uint16) {
-	inner := len(x) / len(ids)
-	for r := range h {
-		sum := float32(0)
-		for slot, id := range ids {
-			sum += weights[slot] * float32(dot(down[id][r*inner:(r+1)*inner], x[slot*inner:(slot+1)*inner]))
+// ExpertsDown returns the residual h plus the sum over slots of weights[slot] * down[slot] x[slot], x being [slots][I], plus
+// the last weight times shared sharedX.
+func ExpertsDown(h, weights []float32, down []Matrix, x []float32, shared Matrix, sharedX []float32) []float32 {
+	sum := make([]float32, len(h))
+	add := func(weight float32, y []float32) {
+		for i := range sum {
+			sum[i] += weight * y[i]
 		}
-		n := len(sharedX)
-		h[r] += sum + weights[len(ids)]*float32(dot(shared[r*n:(r+1)*n], sharedX))
 	}
-}
-
-// dot is the dot product of weights and a bf16 vector.
-func dot(w []float32, x []uint16) float64 {
-	sum := 0.0
-	for i := range w {
-		sum += float64(w[i]) * float64(Float(x[i]))
+	for slot, m := range down {
+		add(weights[slot], Linear(m, x[slot*m.Cols:(slot+1)*m.Cols], 1))
 	}
+	add(weights[len(down)], Linear(shared, sharedX, 1))
+	add(1, h)
 	return sum
 }
