@@ -37,12 +37,8 @@ func (u *Unit) declarations() error {
 	return p.list(0, len(u.tokens))
 }
 
-func (u *Unit) is(i int, s string) bool { return i >= 0 && i < len(u.tokens) && u.tokens[i].text == s }
-
-// isWord reports whether token i is an identifier or keyword.
-func (u *Unit) isWord(i int) bool {
-	return i >= 0 && i < len(u.tokens) && u.tokens[i].kind == word
-}
+func (u *Unit) is(i int, s string) bool { return u.tokens.is(i, s) }
+func (u *Unit) isWord(i int) bool       { return u.tokens.isWord(i) }
 
 // list reads the declarations of tokens [i, end).
 func (p *parser) list(i, end int) error {
@@ -137,38 +133,8 @@ func (p *parser) statement(d decl, end int) int {
 	return semicolon + 1
 }
 
-// find returns the index of the next token s outside brackets that open after i, or end.
-func (u *Unit) find(i, end int, s string) int {
-	for ; i < end; i++ {
-		if u.tokens[i].text == s {
-			return i
-		}
-		if m := u.tokens[i].match; m > i {
-			i = m
-		}
-	}
-	return end
-}
-
-// skipAngles returns the index after the > that closes the < at i, -1 if there is none: then < compares.
-func (u *Unit) skipAngles(i, end int) int {
-	depth := 0
-	for ; i < end; i++ {
-		switch u.tokens[i].text {
-		case "<":
-			depth++
-		case ">":
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		case "(", "[", "{":
-			i = max(i, u.tokens[i].match)
-		case ";", ")", "]", "}", "&&", "||":
-			return -1
-		}
-	}
-	return -1
-}
+func (u *Unit) find(i, end int, s string) int { return u.tokens.find(i, end, s) }
+func (u *Unit) skipAngles(i, end int) int     { return u.tokens.skipAngles(i, end) }
 
 // declaration reads a record, function or variable whose first token after template<...> is i.
 func (p *parser) declaration(d decl, i, end int) (int, error) {
@@ -326,18 +292,9 @@ func (p *parser) variable(d decl, i, end int) (int, error) {
 
 // beforeAngles returns i, or the index before the < that belongs to the > at i, as in f<int>.
 func (u *Unit) beforeAngles(i, start int) int {
-	if !u.is(i, ">") {
-		return i
-	}
-	depth := 0
-	for ; i > start; i-- {
-		switch u.tokens[i].text {
-		case ">":
-			depth++
-		case "<":
-			if depth--; depth == 0 {
-				return i - 1
-			}
+	if u.is(i, ">") {
+		if open := u.tokens.openAngle(i); open > start {
+			return open - 1
 		}
 	}
 	return i

@@ -8,8 +8,8 @@ import (
 // macro is a #define.
 type macro struct {
 	name     string
-	function bool    // it takes arguments
-	body     []token // of the replacement, with offsets in the source
+	function bool   // it takes arguments
+	body     stream // of the replacement, with offsets in the source
 }
 
 // preprocess takes the directives out of the tokens and keeps the macros: rules look at their bodies too. Macros are not

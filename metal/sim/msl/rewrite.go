@@ -213,7 +213,7 @@ func (u *Unit) literals(tokens []token) {
 // initialisers splits threadgroup T x = v; into a declaration and an assignment by every thread, which is what it means.
 func (u *Unit) initialisers(body [2]int) error {
 	for i := body[0]; i < body[1]; i++ {
-		if !u.is(i, "threadgroup") || !u.startsStatement(i) {
+		if !u.is(i, "threadgroup") || !u.tokens.startsStatement(i) {
 			continue
 		}
 		end := u.find(i, body[1], ";")
@@ -228,15 +228,4 @@ func (u *Unit) initialisers(body [2]int) error {
 		u.edits = append(u.edits, edit{t.at, t.end(), "; " + u.tokens[equals-1].text + " ="})
 	}
 	return nil
-}
-
-// startsStatement reports whether token i is the first of a statement, or of the head of a for.
-func (u *Unit) startsStatement(i int) bool {
-	switch {
-	case i == 0:
-		return true
-	case u.is(i-1, ";"), u.is(i-1, "{"), u.is(i-1, "}"), u.is(i-1, "else"), u.is(i-1, ":"):
-		return true
-	}
-	return false
 }

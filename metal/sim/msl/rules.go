@@ -1,47 +1,94 @@
 package msl
 
-// kernelForm refuses kernels of a form that Apple's compiler doesn't take, and notes those defined.
-func (u *Unit) kernelForm(d *decl, defined map[string]int, i int) error {
-	name, line := u.tokens[d.name].text, u.tokens[d.start].line
-	switch {
-	case d.parent != "":
-		return refuse(line, "kernel %s is a member of %s: kernels are free functions", name, d.parent)
-	case d.namespace != "":
-		return refuse(line, "kernel %s is in a namespace, where the host finds it only as %s%s: put it at file scope", name, d.namespace, name)
-	case name == "main":
-		return refuse(line, "a function can't be called main")
-	case d.kind == instantiation:
-		return nil
-	case !d.defined:
-		return refuse(line, "kernel %s has no body", name)
-	case !u.is(d.name-1, "void"):
-		return refuse(line, "kernel %s returns a value: write kernel void %s", name, name)
-	}
-	if _, ok := defined[name]; ok {
-		return refuse(line, "kernel %s exists already in line %d: kernels can't be overloaded", name, u.tokens[u.decls[defined[name]].start].line)
-	}
-	defined[name] = i
-	if d.templated {
-		u.templates = append(u.templates, i)
-	}
-	return nil
-}
+import "slices"
 
-// noKernelCalls refuses kernels that are called.
-func (u *Unit) noKernelCalls(defined map[string]int) error {
-	for i := range u.decls {
-		d := &u.decls[i]
-		if d.kind != function {
-			continue
+// rules runs the refusals that need no more than tokens and declarations. Each is a function; its error says what to
+// write instead.
+func (u *Unit) rules() error {
+	onTokens := []func(stream) error{
+		refuseWords, refuseLongLong, refuseLiterals, refuseCommaVectors, refuseStructuredBindings, refuseLambdas,
+		refuseThreadgroupBool, refuseMemoryOrders, u.refuseSwizzles, refuseCasts,
+	}
+	streams := []stream{u.tokens}
+	for _, m := range u.macros {
+		streams = append(streams, m.body)
+	}
+	for _, s := range streams {
+		for _, rule := range onTokens {
+			if err := rule(s); err != nil {
+				return err
+			}
 		}
-		for j := d.body[0]; j < d.body[1]; j++ {
-			if _, ok := defined[u.tokens[j].text]; ok && u.is(j+1, "(") && !u.is(j-1, ".") {
-				return refuse(u.tokens[j].line, "%s is a kernel and can't be called: put what both do into an inline function", u.tokens[j].text)
+	}
+	onDeclarations := []func(*decl) error{
+		u.refuseNames, u.refuseGlobals, u.refuseVariadic, u.refuseStatics, u.refusePointers, u.refuseVectorConditions,
+	}
+	for i := range u.decls {
+		for _, rule := range onDeclarations {
+			if err := rule(&u.decls[i]); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// rules runs all refusals that need no more than the declarations.
-func (u *Unit) rules() error { return nil }
+// refuseNames refuses names that Apple's headers take.
+func (u *Unit) refuseNames(d *decl) error {
+	if d.name < 0 || d.parent != "" || d.namespace != "" {
+		return nil
+	}
+	t := u.tokens[d.name]
+	switch {
+	case t.text == "main" && d.kind == function:
+		return refuse(t.line, "a function can't be called main")
+	case (d.kind == alias || d.kind == record) && slices.Contains([]string{"quad", "complex", "matrix", "array", "vec"}, t.text):
+		return refuse(t.line, "type %s exists in Apple's headers: choose another name", t.text)
+	case (d.kind == function && !d.isOperator(u, d.name) || d.kind == variable) && slices.Contains(metalNames, t.text):
+		return refuse(t.line, "%s at file scope meets metal::%s, which using namespace metal brings: choose another name", t.text, t.text)
+	}
+	return nil
+}
+
+// metalNames are the names in namespace metal that programs are most likely to want.
+var metalNames = []string{"select", "step", "dot", "array", "vec", "matrix", "uniform", "access", "sampler", "length", "sign", "mix", "clamp", "saturate", "fma", "exp", "log"}
+
+// refuseGlobals refuses variables at file scope and static members outside constant memory.
+func (u *Unit) refuseGlobals(d *decl) error {
+	if d.kind != variable || d.name < 0 {
+		return nil
+	}
+	head := stream(u.tokens[d.start:d.name])
+	t := u.tokens[d.name]
+	if d.parent != "" && !head.has("static") {
+		return nil
+	}
+	if head.has("inline") {
+		return refuse(t.line, "%s: inline variables come with MSL 4.0, leave inline out", t.text)
+	}
+	if !head.has("constant") {
+		return refuse(t.line, "%s: variables at file scope and static members are in constant memory, write constant constexpr T %s = ...;", t.text, t.text)
+	}
+	return nil
+}
+
+// refuseVariadic refuses f(int n, ...).
+func (u *Unit) refuseVariadic(d *decl) error {
+	if d.kind == function && d.params[1] > d.params[0] && u.is(d.params[1]-1, "...") && !u.isWord(d.params[1]-2) {
+		return refuse(u.tokens[d.start].line, "%s takes any number of arguments: overload it or make it a template", u.tokens[d.name].text)
+	}
+	return nil
+}
+
+// refuseStatics refuses static locals.
+func (u *Unit) refuseStatics(d *decl) error {
+	if d.kind != function {
+		return nil
+	}
+	for i := d.body[0]; i < d.body[1]; i++ {
+		if u.is(i, "static") {
+			return refuse(u.tokens[i].line, "static local: functions have no memory of their own, write constexpr for a constant")
+		}
+	}
+	return nil
+}

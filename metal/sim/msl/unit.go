@@ -12,7 +12,7 @@ type Unit struct {
 	Constants []FunctionConstant
 
 	source  string
-	tokens  []token
+	tokens  stream
 	macros  []macro
 	decls   []decl
 	types   map[string]bool // names that the source declares as types
