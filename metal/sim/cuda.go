@@ -12,7 +12,7 @@ import (
 	"lilypad/metal"
 )
 
-// cudaDriver runs kernels on an NVIDIA GPU, from PTX that newPTX makes or finds. All passes go into one stream.
+// cudaDriver runs kernels on an NVIDIA GPU, from PTX that a ptxMaker makes or finds. All passes go into one stream.
 type cudaDriver struct {
 	*cuda
 	ptx      *ptxMaker
@@ -28,13 +28,17 @@ type cudaDriver struct {
 	args     [12]uintptr // of the launch being issued
 }
 
-// newCUDA opens the first NVIDIA GPU.
-func newCUDA(maker *ptxMaker, poison bool) (*cudaDriver, error) {
+// openCUDADriver opens the first NVIDIA GPU.
+func openCUDADriver(o Options) (metal.Driver, error) {
+	maker, err := newPTXMaker(o)
+	if err != nil {
+		return nil, err
+	}
 	c, err := openCUDA()
 	if err != nil {
 		return nil, err
 	}
-	d := &cudaDriver{cuda: c, ptx: maker, poison: poison}
+	d := &cudaDriver{cuda: c, ptx: maker, poison: o.Poison}
 	if err := d.open(); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("opening an NVIDIA GPU: %w", err)

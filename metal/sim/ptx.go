@@ -15,7 +15,20 @@ import (
 // ptxMaker makes PTX of kernels with clang, or finds it among what was made before: a machine with an NVIDIA GPU needs no
 // clang if the directory is carried there.
 type ptxMaker struct {
-	dir string // of finished PTX, one file for each kernel; "" for none
+	dir      string // of finished PTX, one file for each kernel
+	cacheDir string // Options.CacheDir
+	tools    *toolchain
+}
+
+// newPTXMaker keeps PTX where the environment variable LILYPAD_PTX says, or else with everything else that is compiled.
+func newPTXMaker(o Options) (*ptxMaker, error) {
+	m := &ptxMaker{dir: os.Getenv("LILYPAD_PTX"), cacheDir: o.CacheDir}
+	if m.dir != "" {
+		return m, nil
+	}
+	var err error
+	m.dir, err = cachePath(o.CacheDir)
+	return m, err
 }
 
 // ptxSource is a source that the front end accepted.
@@ -50,24 +63,19 @@ func (m *ptxMaker) kernel(s *ptxSource, function string, constants []metal.Const
 	if err != nil {
 		return nil, err
 	}
-	path := ""
-	if m.dir != "" {
-		path = filepath.Join(m.dir, ptxKey(text, function)+".ptx")
-		if ptx, err := os.ReadFile(path); err == nil {
-			return newPTXKernel(k, string(ptx)), nil
-		}
+	path := filepath.Join(m.dir, ptxKey(text, function)+".ptx")
+	if ptx, err := os.ReadFile(path); err == nil {
+		return newPTXKernel(k, string(ptx)), nil
 	}
-	ptx, err := compilePTX(text)
+	ptx, err := m.compile(text)
 	if err != nil {
 		return nil, err
 	}
 	if ptx, err = finishPTX(ptx, k); err != nil {
 		return nil, err
 	}
-	if path != "" {
-		if err := writeWhole(path, []byte(ptx)); err != nil {
-			return nil, fmt.Errorf("keeping the PTX of %s: %w", function, err)
-		}
+	if err := writeWhole(path, []byte(ptx)); err != nil {
+		return nil, fmt.Errorf("keeping the PTX of %s: %w", function, err)
 	}
 	return newPTXKernel(k, ptx), nil
 }
@@ -75,7 +83,7 @@ func (m *ptxMaker) kernel(s *ptxSource, function string, constants []metal.Const
 // ptxKey names a kernel's PTX by everything that it depends on but the compiler's version.
 func ptxKey(text, function string) string {
 	h := sha256.New()
-	fmt.Fprintln(h, ptxRevision, ptxFlags, function, headerHash())
+	fmt.Fprintln(h, ptxRevision, ptxFlags, function, runtimeHash())
 	h.Write([]byte(text))
 	return fmt.Sprintf("%x", h.Sum(nil)[:16])
 }

@@ -1,0 +1,80 @@
+#!/bin/sh
+# Takes Lilypad to a machine with an NVIDIA GPU that has only the driver: no Go, no clang.
+#
+#   scripts/h200.sh pack            here: builds the tests and lilypad, makes the PTX they ask for, packs all into .h200/
+#   scripts/h200.sh run [commands]  there, in a copy of the working tree with .h200/: unpacks and runs
+#
+# Commands, in order; without any: "tests launch decode".
+#   tests    kernel tests and the demo goldens, on sim:cuda
+#   launch   copy bandwidth and the cost of a launch, encoded and recorded
+#   decode   tokens/s at the 35B shape with synthetic weights, and GB/s of each kernel
+# Results are printed, and kept in $OUT where that is set. PACKAGES narrows the packages, TESTS the tests (a regular expression).
+set -eu
+cd "$(dirname "$0")/.."
+root=$PWD
+packages=${PACKAGES:-"metal/sim metal/kernels worker/gpu"}
+shape=${SHAPE:-qwen3.6-35b-a3b}
+contexts=${CONTEXTS:-"256,4096,32768"}
+
+binary() { echo "$1" | tr / - ; } # of a package's tests
+
+pack() {
+	rm -rf .h200
+	mkdir -p .h200/stage/ptx
+	for p in $packages; do
+		CGO_ENABLED=0 go test -c -trimpath -ldflags='-s -w' -o ".h200/stage/$(binary "$p").test" "./$p"
+	done
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o .h200/stage/lilypad ./cmd/lilypad
+	echo "making PTX: the tests run here on sim:cpu, each pipeline is compiled for both"
+	export LILYPAD_PTX="$root/.h200/stage/ptx"
+	for p in $packages; do
+		(cd "$p" && "$root/.h200/stage/$(binary "$p").test" -test.short ${TESTS:+-test.run "$TESTS"} -test.bench 'Copy|Launch' -test.benchtime 1x) |
+			grep -v '^PASS$' || echo "some tests of $p failed here: their later pipelines may be missing"
+	done
+	.h200/stage/lilypad bench --synthetic "$shape" --contexts "$contexts" --backend sim:count >/dev/null || echo "no PTX for decode"
+	tar czf .h200/pack.tar.gz -C .h200/stage .
+	rm -rf .h200/stage
+	size=$(wc -c <.h200/pack.tar.gz)
+	echo "packed $size bytes, with $(tar tzf .h200/pack.tar.gz | grep -c 'ptx$') kernels"
+	[ "$size" -le $((30 << 20)) ] || { echo "over 30 MiB" >&2; exit 1; }
+	echo "there: sh scripts/h200.sh run    (carry .h200)"
+}
+
+tests() {
+	for p in $packages; do
+		echo "== tests of $p"
+		(cd "$p" && "$stage/$(binary "$p").test" -test.timeout 240s ${TESTS:+-test.run "$TESTS"}) || failed="$failed $p"
+	done
+}
+
+launch() {
+	echo "== copy and launches"
+	(cd metal/sim && "$stage/metal-sim.test" -test.run '^$' -test.bench 'Copy|Launch' -test.benchtime 20x) || failed="$failed launch"
+	echo "== without overlapping launches"
+	(cd metal/sim && LILYPAD_CUDA_OVERLAP=0 "$stage/metal-sim.test" -test.run '^$' -test.bench Launch -test.benchtime 20x) || failed="$failed launch"
+}
+
+decode() {
+	echo "== decode of $shape"
+	"$stage/lilypad" bench --synthetic "$shape" --contexts "$contexts" --backend sim:cuda --kernels || failed="$failed decode"
+}
+
+run() {
+	stage=$(mktemp -d)
+	failed=
+	tar xzf .h200/pack.tar.gz -C "$stage"
+	export LILYPAD_SIM=cuda LILYPAD_PTX="$stage/ptx"
+	for command in ${*:-tests launch decode}; do
+		case $command in
+		tests | launch | decode) "$command" 2>&1 | tee -a "${OUT:-$stage}/$command.txt" ;;
+		*) echo "unknown command $command" >&2; exit 2 ;;
+		esac
+	done
+	rm -rf "$stage"
+}
+
+case ${1:-} in
+pack) pack ;;
+run) shift; run "$@" ;;
+*) sed -n '2,12p' "$0"; exit 2 ;;
+esac
