@@ -165,8 +165,8 @@ func limitThreads(text, kernel string, threads int) (string, error) {
 	return fmt.Sprintf("%s\n.maxntid %d, 1, 1%s", text[:body], threads, text[body:]), nil
 }
 
-// overlapping lets a kernel be set up while the one it depends on still runs: it waits for that one's end before its
-// first instruction, then lets those that depend on it be set up in turn. Such instructions need sm_90.
+// overlapping lets a kernel be set up while the one it depends on still runs: it waits for that one's end before it
+// touches memory, then lets those that depend on it be set up in turn. Such instructions need sm_90.
 func overlapping(text string) string {
 	const wait = "\tgriddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;\n"
 	text = strings.Replace(text, ".target sm_80", ".target sm_90", 1)
@@ -178,7 +178,7 @@ func overlapping(text string) string {
 			return out.String()
 		}
 		at += strings.Index(text[at:], "\n{\n") + 3
-		for declaration.MatchString(text[at:]) {
+		for local.MatchString(text[at:]) {
 			at += strings.IndexByte(text[at:], '\n') + 1
 		}
 		out.WriteString(text[:at] + wait)
@@ -186,5 +186,5 @@ func overlapping(text string) string {
 	}
 }
 
-// declaration matches a line before a kernel's first instruction.
-var declaration = regexp.MustCompile(`^(?:\s*(?:\.reg|\.local|\.shared|//)[^\n]*)?\n`)
+// local matches a line of a kernel that needs nothing of another: a declaration, or arithmetic on arguments and indices.
+var local = regexp.MustCompile(`^\s*(?://[^\n]*|\.(?:reg|local|shared)[^\n]*|(?:ld\.param|mov|cvta|cvt|mad|mul|add|sub|shl|shr|and|or|xor|not|neg|setp|selp|min|max|bfe|bfi|fma)\.[^\n]*)?\n`)

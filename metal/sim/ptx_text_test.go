@@ -71,7 +71,7 @@ func TestOnlyKernel(t *testing.T) {
 }
 
 func TestOverlappingWaitsFirst(t *testing.T) {
-	got := overlapping(kernelPTX("\tld.global.u32 \t%r1, [%rd5];\n"))
+	got := overlapping(kernelPTX("\tld.param.u64 \t%rd5, [second_param_0];\n\tadd.s64 \t%rd5, %rd5, 4;\n\tld.global.u32 \t%r1, [%rd5];\n"))
 	if n := strings.Count(got, "griddepcontrol.wait"); n != 2 {
 		t.Errorf("%d waits for 2 kernels", n)
 	}
@@ -79,8 +79,8 @@ func TestOverlappingWaitsFirst(t *testing.T) {
 		t.Error("the first kernel waits too late")
 	}
 	second := got[strings.Index(got, "entry second"):]
-	wait, reg, load := strings.Index(second, "griddepcontrol.wait"), strings.Index(second, ".reg"), strings.Index(second, "ld.global")
-	if reg > wait || wait > load || !strings.Contains(got, ".target sm_90") {
+	wait, add, load := strings.Index(second, "griddepcontrol.wait"), strings.Index(second, "add.s64"), strings.Index(second, "ld.global")
+	if add > wait || wait > load || !strings.Contains(got, ".target sm_90") {
 		t.Errorf("got\n%s", got)
 	}
 }
