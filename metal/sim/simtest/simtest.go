@@ -1,0 +1,33 @@
+// Package simtest opens simulated devices for tests. It must not import anything of ours but packages metal and sim.
+package simtest
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"lilypad/metal"
+	"lilypad/metal/sim"
+)
+
+// Open returns a device that is closed when the test ends. The environment variable LILYPAD_SIM=cuda chooses the NVIDIA
+// GPU instead of sim:cpu. Without clang the test is skipped.
+func Open(t testing.TB, o sim.Options) *metal.Device {
+	t.Helper()
+	if o.Target == sim.CPU && os.Getenv("LILYPAD_SIM") == "cuda" {
+		o.Target = sim.CUDA
+	}
+	d, err := sim.Open(o)
+	if errors.Is(err, sim.ErrNoCompiler) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
