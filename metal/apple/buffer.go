@@ -47,6 +47,10 @@ func (d *driver) newBuffer(object uintptr, length int64) (metal.DriverBuffer, er
 	if object == 0 {
 		return nil, fmt.Errorf("GPU %s has no memory left (working set: %d bytes)", d.info.Name, d.info.WorkingSet)
 	}
+	if err := d.r.knows(object, "MTLBuffer"); err != nil {
+		d.r.release(object)
+		return nil, err
+	}
 	at := d.r.send(object, selContents)
 	if at == 0 {
 		d.r.release(object)

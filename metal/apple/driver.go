@@ -1,6 +1,7 @@
 package apple
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -29,6 +30,9 @@ func newDriver(r *objc) (_ *driver, err error) {
 	if d.device = firstDevice(r); d.device == 0 {
 		return nil, errors.New("macOS shows no GPU to this process")
 	}
+	if err := r.knows(d.device, "MTLDevice"); err != nil {
+		return nil, err
+	}
 	if d.info, err = describeGPU(r, d.device); err != nil {
 		return nil, err
 	}
@@ -38,8 +42,31 @@ func newDriver(r *objc) (_ *driver, err error) {
 	if d.fence = r.send(d.device, selNewFence); d.fence == 0 {
 		return nil, fmt.Errorf("GPU %s gives no fence", d.info.Name)
 	}
-	d.residency, err = newResidency(r, d.device, d.queue)
-	return d, err
+	if d.residency, err = newResidency(r, d.device, d.queue); err != nil {
+		return nil, err
+	}
+	return d, d.probe()
+}
+
+// probe makes what passes are made of, to see that all of it is what the driver knows, and drops it.
+func (d *driver) probe() error {
+	r := d.r
+	if err := r.knows(d.queue, "MTLCommandQueue"); err != nil {
+		return err
+	}
+	command := r.send(d.queue, selCommandBuffer)
+	if command == 0 {
+		return errors.New("the queue gives no command buffer")
+	}
+	if err := r.knows(command, "MTLCommandBuffer"); err != nil {
+		return err
+	}
+	encoder := r.send(command, selComputeEncoder, dispatchConcurrent)
+	if err := r.knows(encoder, "MTLCommandEncoder"); encoder == 0 || err != nil {
+		return cmp.Or(err, errors.New("the command buffer gives no encoder"))
+	}
+	r.send(encoder, selEndEncoding)
+	return r.knows(encoder, "MTLComputeCommandEncoder")
 }
 
 // firstDevice returns an owned MTLDevice, or 0. In sandboxes and processes without a window either way has been seen to

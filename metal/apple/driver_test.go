@@ -134,6 +134,7 @@ func TestNothingLeaksOnFailure(t *testing.T) {
 		"newCommandQueue", "newFence", "newResidencySetWithDescriptor:error:", "newLibraryWithSource:options:error:",
 		"newFunctionWithName:constantValues:error:", "newComputePipelineStateWithFunction:error:",
 		"newBufferWithLength:options:", "contents", "newSharedEvent", "threadExecutionWidth",
+		"commandBufferWithUnretainedReferences", "computeCommandEncoderWithDispatchType:",
 	} {
 		t.Run(f, func(t *testing.T) {
 			w := newWorld(t)
@@ -160,6 +161,29 @@ func TestNothingLeaksOnFailure(t *testing.T) {
 				t.Errorf("the next round: %v", err)
 			}
 		})
+	}
+}
+
+// A macOS that lacks a method is an error that names it, not an exception.
+func TestMissingMethods(t *testing.T) {
+	met := map[string]bool{}
+	for _, row := range selectors {
+		if row.since > floor || !strings.HasPrefix(row.class, "MTL") {
+			continue
+		}
+		t.Run(row.class+" "+row.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.lacks = row.name
+			s, err := build(w)
+			if err == nil || !strings.Contains(err.Error(), "macOS 15.1 (24B83) has a "+row.class+" without "+row.name) {
+				t.Errorf("error %v", err)
+			}
+			s.close()
+		})
+		met[row.class] = true
+	}
+	if len(met) < 11 {
+		t.Errorf("only %d classes were tried", len(met))
 	}
 }
 

@@ -16,9 +16,14 @@ func (d *driver) NewEvent() (metal.DriverEvent, error) {
 	if err := d.here(); err != nil {
 		return nil, err
 	}
+	defer d.r.drain(d.r.pool())
 	object := d.r.send(d.device, selNewSharedEvent)
 	if object == 0 {
 		return nil, errors.New("the GPU gives no event")
+	}
+	if err := d.r.knows(object, "MTLSharedEvent"); err != nil {
+		d.r.release(object)
+		return nil, err
 	}
 	return &event{d, object}, nil
 }

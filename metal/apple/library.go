@@ -35,6 +35,9 @@ func (d *driver) NewLibrary(_, source string) (metal.DriverLibrary, error) {
 	defer r.drain(r.pool())
 	options := r.send(r.classes[classCompileOptions], selNew)
 	defer r.release(options)
+	if err := r.knows(options, "MTLCompileOptions"); err != nil {
+		return nil, err
+	}
 	r.send(options, selSetLanguageVersion, languageVersion)
 	if r.responds(options, selSetMathMode) {
 		r.send(options, selSetMathMode, mathSafe)
@@ -47,6 +50,10 @@ func (d *driver) NewLibrary(_, source string) (metal.DriverLibrary, error) {
 	object, fault := r.try(d.device, selNewLibrary, text, options)
 	if object == 0 { // warnings come as an error too, beside the library
 		return nil, compileError(r.describe(fault))
+	}
+	if err := r.knows(object, "MTLLibrary"); err != nil {
+		r.release(object)
+		return nil, err
 	}
 	return &library{d, object}, nil
 }
@@ -93,11 +100,13 @@ func (l *library) NewPipeline(name string, constants []metal.Constant) (metal.Dr
 	if object == 0 {
 		return nil, errors.New(r.describe(fault))
 	}
-	p := &pipeline{
-		d: l.d, object: object,
-		maxThreads:  int(r.send(object, selMaxTotalThreads)),
-		threadgroup: int(r.send(object, selStaticThreadgroupMemory)),
+	p := &pipeline{d: l.d, object: object}
+	if err := r.knows(object, "MTLComputePipelineState"); err != nil {
+		p.Close()
+		return nil, err
 	}
+	p.maxThreads = int(r.send(object, selMaxTotalThreads))
+	p.threadgroup = int(r.send(object, selStaticThreadgroupMemory))
 	if n := r.send(object, selThreadExecutionWidth); n != executionWidth {
 		p.Close()
 		return nil, fmt.Errorf("it runs in simdgroups of %d threads, want %d", n, executionWidth)
@@ -111,6 +120,9 @@ func (l *library) function(name string, constants []metal.Constant) (uintptr, er
 	r := l.d.r
 	values := r.send(r.classes[classConstantValues], selNew)
 	defer r.release(values)
+	if err := r.knows(values, "MTLFunctionConstantValues"); err != nil {
+		return 0, err
+	}
 	for _, c := range constants {
 		bits := c.Bits // little endian, so a bool's byte comes first
 		r.sendPointers(values, selSetConstantValue, uintptr(unsafe.Pointer(&bits)), dataType(c.Type), uintptr(c.ID))

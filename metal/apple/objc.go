@@ -1,7 +1,7 @@
 package apple
 
 import (
-	"runtime"
+	"fmt"
 	"strings"
 	"unsafe"
 )
@@ -21,6 +21,7 @@ type objc struct {
 	version, build string
 
 	words [8]uintptr // of the message being sent, so that sending allocates nothing
+	fault uintptr    // where methods leave an NSError: here, since a local variable may move with its stack
 }
 
 // send sends a message. Arguments that point to Go memory must point into objects that live on the heap and stay alive.
@@ -94,18 +95,26 @@ func (r *objc) text(object uintptr) string {
 // pointer is the address that a message returned, of memory that isn't Go's.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
-// fault is where a method leaves its NSError, which is borrowed.
-type fault struct{ object uintptr }
-
-// try sends a message whose last argument is the address of an NSError *, and returns its result and that error.
+// try sends a message whose last argument is the address of an NSError *, and returns its result and that error, which is
+// borrowed.
 func (r *objc) try(receiver uintptr, s selector, arguments ...uintptr) (result, err uintptr) {
-	f := new(fault)
+	r.fault = 0
 	r.words[0], r.words[1] = receiver, r.selectors[s]
 	n := 2 + copy(r.words[2:], arguments)
-	r.words[n] = uintptr(unsafe.Pointer(f))
+	r.words[n] = uintptr(unsafe.Pointer(&r.fault))
 	result = r.message(r.words[:n+1])
-	runtime.KeepAlive(f)
-	return result, f.object
+	return result, r.fault
+}
+
+// knows checks that an object has every method that the table gives its class or protocol. What an object lacks throws,
+// which ends the process; this names it instead.
+func (r *objc) knows(object uintptr, class string) error {
+	for i, s := range selectors {
+		if s.class == class && s.since <= floor && !r.responds(object, selector(i)) {
+			return fmt.Errorf("macOS %s (%s) has a %s without %s", r.version, r.build, class, s.name)
+		}
+	}
+	return nil
 }
 
 // describe is an NSError's text.
