@@ -8,7 +8,8 @@
 #   tests    kernel tests and the demo goldens, on sim:cuda
 #   launch   copy bandwidth and the cost of a launch, encoded and recorded
 #   decode   tokens/s at the 35B shape with synthetic weights, and GB/s of each kernel
-# Results are printed, and kept in $OUT where that is set. PACKAGES narrows the packages, TESTS the tests (a regular expression).
+# Results are printed, and kept in $OUT where that is set. PACKAGES narrows the packages, TESTS the tests (a regular expression);
+# NODECODE leaves lilypad out of the pack.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -24,14 +25,14 @@ pack() {
 	for p in $packages; do
 		CGO_ENABLED=0 go test -c -trimpath -ldflags='-s -w' -o ".h200/stage/$(binary "$p").test" "./$p"
 	done
-	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o .h200/stage/lilypad ./cmd/lilypad
+	[ -n "${NODECODE:-}" ] || CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o .h200/stage/lilypad ./cmd/lilypad
 	echo "making PTX: the tests run here on sim:cpu, each pipeline is compiled for both"
 	export LILYPAD_PTX="$root/.h200/stage/ptx"
 	for p in $packages; do
 		(cd "$p" && "$root/.h200/stage/$(binary "$p").test" -test.short ${TESTS:+-test.run "$TESTS"} -test.bench 'Copy|Launch' -test.benchtime 1x) |
 			grep -v '^PASS$' || echo "some tests of $p failed here: their later pipelines may be missing"
 	done
-	.h200/stage/lilypad bench --synthetic "$shape" --contexts "$contexts" --backend sim:count >/dev/null || echo "no PTX for decode"
+	[ ! -e .h200/stage/lilypad ] || .h200/stage/lilypad bench --synthetic "$shape" --contexts "$contexts" --backend sim:count >/dev/null || echo "no PTX for decode"
 	tar czf .h200/pack.tar.gz -C .h200/stage .
 	rm -rf .h200/stage
 	size=$(wc -c <.h200/pack.tar.gz)
@@ -43,25 +44,24 @@ pack() {
 tests() {
 	for p in $packages; do
 		echo "== tests of $p"
-		(cd "$p" && "$stage/$(binary "$p").test" -test.timeout 240s ${TESTS:+-test.run "$TESTS"}) || failed="$failed $p"
+		(cd "$p" && "$stage/$(binary "$p").test" -test.timeout 240s ${TESTS:+-test.run "$TESTS"}) || echo "FAILED: $p" >>"$stage/failed"
 	done
 }
 
 launch() {
 	echo "== copy and launches"
-	(cd metal/sim && "$stage/metal-sim.test" -test.run '^$' -test.bench 'Copy|Launch' -test.benchtime 20x) || failed="$failed launch"
+	(cd metal/sim && "$stage/metal-sim.test" -test.run '^$' -test.bench 'Copy|Launch' -test.benchtime 20x) || echo "FAILED: launch" >>"$stage/failed"
 	echo "== without overlapping launches"
-	(cd metal/sim && LILYPAD_CUDA_OVERLAP=0 "$stage/metal-sim.test" -test.run '^$' -test.bench Launch -test.benchtime 20x) || failed="$failed launch"
+	(cd metal/sim && LILYPAD_CUDA_OVERLAP=0 "$stage/metal-sim.test" -test.run '^$' -test.bench Launch -test.benchtime 20x) || echo "FAILED: launch" >>"$stage/failed"
 }
 
 decode() {
 	echo "== decode of $shape"
-	"$stage/lilypad" bench --synthetic "$shape" --contexts "$contexts" --backend sim:cuda --kernels || failed="$failed decode"
+	"$stage/lilypad" bench --synthetic "$shape" --contexts "$contexts" --backend sim:cuda --kernels || echo "FAILED: decode" >>"$stage/failed"
 }
 
 run() {
 	stage=$(mktemp -d)
-	failed=
 	tar xzf .h200/pack.tar.gz -C "$stage"
 	export LILYPAD_SIM=cuda LILYPAD_PTX="$stage/ptx"
 	for command in ${*:-tests launch decode}; do
@@ -70,7 +70,10 @@ run() {
 		*) echo "unknown command $command" >&2; exit 2 ;;
 		esac
 	done
-	rm -rf "$stage"
+	if [ -e "$stage/failed" ]; then
+		cat "$stage/failed"
+		exit 1
+	fi
 }
 
 case ${1:-} in

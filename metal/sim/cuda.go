@@ -30,15 +30,11 @@ type cudaDriver struct {
 
 // openCUDADriver opens the first NVIDIA GPU.
 func openCUDADriver(o Options) (metal.Driver, error) {
-	maker, err := newPTXMaker(o)
-	if err != nil {
-		return nil, err
-	}
 	c, err := openCUDA()
 	if err != nil {
 		return nil, err
 	}
-	d := &cudaDriver{cuda: c, ptx: maker, poison: o.Poison}
+	d := &cudaDriver{cuda: c, ptx: newPTXMaker(o), poison: o.Poison}
 	if err := d.open(); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("opening an NVIDIA GPU: %w", err)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -21,14 +22,8 @@ type ptxMaker struct {
 }
 
 // newPTXMaker keeps PTX where the environment variable LILYPAD_PTX says, or else with everything else that is compiled.
-func newPTXMaker(o Options) (*ptxMaker, error) {
-	m := &ptxMaker{dir: os.Getenv("LILYPAD_PTX"), cacheDir: o.CacheDir}
-	if m.dir != "" {
-		return m, nil
-	}
-	var err error
-	m.dir, err = cachePath(o.CacheDir)
-	return m, err
+func newPTXMaker(o Options) *ptxMaker {
+	return &ptxMaker{dir: cmp.Or(os.Getenv("LILYPAD_PTX"), cachePath(o.CacheDir)), cacheDir: o.CacheDir}
 }
 
 // ptxSource is a source that the front end accepted.

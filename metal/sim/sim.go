@@ -59,7 +59,7 @@ func Open(o Options) (*metal.Device, error) {
 		err = fmt.Errorf("target %d", o.Target)
 	}
 	if err == nil && o.Target != CUDA {
-		driver, err = collecting(driver, o)
+		driver = collecting(driver, o)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the simulator: %w", err)

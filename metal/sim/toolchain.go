@@ -40,22 +40,23 @@ func newToolchain(cacheDir string) (*toolchain, error) {
 	}
 	t := &toolchain{clang: clang}
 	t.id = fmt.Sprintln(clang, info.Size(), info.ModTime().UnixNano(), runtimeHash())
-	if t.dir, err = cachePath(cacheDir); err != nil {
-		return nil, err
+	t.dir = cachePath(cacheDir)
+	if err := os.MkdirAll(t.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("making the cache of compiled kernels: %w", err)
 	}
 	return t, t.unpack()
 }
 
 // cachePath is where compiled code is kept: given, or below the user's cache directory.
-func cachePath(given string) (string, error) {
+func cachePath(given string) string {
 	if given != "" {
-		return given, nil
+		return given
 	}
 	base, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("finding a place for compiled kernels: %w", err)
+		base = os.TempDir() // there is no home directory
 	}
-	return filepath.Join(base, "lilypad", "sim"), nil
+	return filepath.Join(base, "lilypad", "sim")
 }
 
 // runtimeHash identifies the contents of the embedded files.
@@ -89,9 +90,6 @@ func (t *toolchain) include() string { return filepath.Join(t.dir, "rt-"+runtime
 func (t *toolchain) unpack() error {
 	if _, err := os.Stat(filepath.Join(t.include(), "metal_stdlib")); err == nil {
 		return nil
-	}
-	if err := os.MkdirAll(t.dir, 0o755); err != nil {
-		return fmt.Errorf("making the cache of compiled kernels: %w", err)
 	}
 	temp, err := os.MkdirTemp(t.dir, ".rt-*")
 	if err != nil {
