@@ -15,6 +15,7 @@ import (
 
 	"lilypad/metal"
 	"lilypad/metal/kernels"
+	"lilypad/metal/ref"
 	"lilypad/protocol"
 	"lilypad/worker/checkpoint"
 	"lilypad/worker/model"
@@ -33,6 +34,8 @@ type Options struct {
 	Progress func(done, total int64) // hears of bytes of weights copied; may be nil
 	Allowed  func(id int32) bool     // ids that may be sampled; nil means all
 	Empty    bool                    // leave the weights zero: for counting dispatches and bytes
+
+	after func(*op) error // of tests: called by Check after each dispatch
 }
 
 // Model is a checkpoint in a GPU's memory, and a state.Backend. All calls come from one locked OS thread, except Bytes.
@@ -51,6 +54,7 @@ type Model struct {
 	rope    rope
 	plan    *plan // nil while the buffers that it binds change
 	runner  runner
+	decoded map[matrixKey]ref.Matrix // by Check
 }
 
 var _ state.Backend = (*Model)(nil)
@@ -92,6 +96,9 @@ func New(d *metal.Device, ck *checkpoint.Checkpoint, opt Options) (_ *Model, err
 	if err = m.newScratch(); err != nil {
 		return nil, err
 	}
+	if err = m.setAllowed(); err != nil {
+		return nil, err
+	}
 	if err = m.newRope(); err != nil {
 		return nil, err
 	}
@@ -114,6 +121,14 @@ func (m *Model) recording(position int, t tail) (*metal.Recording, error) {
 	return m.plan.recording(position, t)
 }
 
+// tokenOps is what recording records.
+func (m *Model) tokenOps(position int, t tail) ([]op, error) {
+	if m.plan == nil {
+		m.plan = newPlan(m)
+	}
+	return m.plan.token(position, t)
+}
+
 // dropPlan frees what binds the buffers of states, which are about to be replaced. No pass is in flight.
 func (m *Model) dropPlan() {
 	if m.plan != nil {
@@ -122,13 +137,10 @@ func (m *Model) dropPlan() {
 	}
 }
 
-// Kernels names driver and kernel set: states and schedules are only exchanged under the same name.
+// Kernels names all that sums depend on: the driver, the GPU's family, and its cores, by which kernels split their work.
 func (m *Model) Kernels() string {
 	info := m.device.Info()
-	if info.Family > 0 {
-		return fmt.Sprintf("%s/apple%d", info.Driver, info.Family)
-	}
-	return info.Driver + "/apple7"
+	return fmt.Sprintf("%s/apple%d-%dcores", info.Driver, info.Family, info.Cores)
 }
 
 // ChunkIndependent is true: see the package comment.
@@ -142,6 +154,9 @@ func (m *Model) SnapshotBytes() int64 { return m.states.slotBytes() }
 
 // TokenBytes is the size of one token's keys and values in all attention layers.
 func (m *Model) TokenBytes() int64 { return m.shape.KVBytes(2) }
+
+// Vocab is the number of logits.
+func (m *Model) Vocab() int { return m.shape.Vocab }
 
 // WeightBytes is the device memory of the weights.
 func (m *Model) WeightBytes() int64 { return m.weights.placer.bytes }

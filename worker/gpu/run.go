@@ -6,10 +6,10 @@ import (
 	"encoding/binary"
 
 	"lilypad/metal"
+	"lilypad/metal/kernels"
 )
 
 const (
-	stepBytes  = 32
 	feedTokens = 512 // tokens that host gives to the device at once
 	perPass    = 4   // tokens of one command buffer while no logits are wanted: some 10 ms, far below any watchdog's limit
 )
@@ -127,7 +127,7 @@ func (m *Model) setStep(s *sequence, tokens []int32) error {
 		token: uint32(tokens[0]), position: uint32(s.len), slotIn: uint32(s.slots[s.current]), slotOut: uint32(s.slots[1-s.current]),
 		table: uint32(int(s.slots[0]) * m.states.entries), next: 1, fed: uint32(len(tokens)),
 	}
-	buf = m.runner.bytes[:stepBytes]
+	buf = m.runner.bytes[:kernels.StepBytes]
 	for i, v := range [...]uint32{st.token, st.position, st.slotIn, st.slotOut, st.table, st.next, st.fed, st.produced} {
 		binary.LittleEndian.PutUint32(buf[4*i:], v)
 	}

@@ -67,7 +67,7 @@ func (m *Model) newScratch() error {
 		{&c.router, 4 * router}, {&c.ids, 4 * k}, {&c.expertWeights, 4 * (k + 1)},
 		{&c.expertsX, 2 * k * max(s.ExpertFFN, 1)}, {&c.sharedX, 2 * max(s.SharedFFN, s.FFN)},
 		{&c.logits[0], 4 * s.Vocab}, {&c.logits[1], 4 * s.Vocab}, {&c.best, 8 * m.kernels.BestParts(s.Vocab)}, {&c.allowed, 4 * ((s.Vocab + 31) / 32)},
-		{&c.step, stepBytes}, {&c.feed, 4 * feedTokens}, {&c.results, resultBytes}, {&c.params, paramBytes},
+		{&c.step, kernels.StepBytes}, {&c.feed, 4 * feedTokens}, {&c.results, kernels.Results * kernels.ResultBytes}, {&c.params, kernels.SampleParamsBytes},
 	} {
 		b, err := m.device.NewBuffer(roundUp(int64(r.bytes), 16))
 		if err != nil {

@@ -1,0 +1,159 @@
+//go:build wip
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"lilypad/protocol"
+	"lilypad/worker"
+	"lilypad/worker/gpu"
+)
+
+// syntheticReport is what lilypad bench --synthetic measured.
+type syntheticReport struct {
+	Date     time.Time        `json:"date"`
+	Version  string           `json:"version"`
+	Machine  string           `json:"machine"`
+	GPU      string           `json:"gpu"`
+	Driver   string           `json:"driver"`
+	Model    string           `json:"model"`
+	Weights  int64            `json:"weight_bytes"`
+	Load     float64          `json:"load_s"`
+	Contexts []syntheticSpeed `json:"contexts"`
+}
+
+// syntheticSpeed is decode at one length of context.
+type syntheticSpeed struct {
+	Context int          `json:"context"`
+	Decode  float64      `json:"decode_tokens_per_s"` // greedy, sampled on the GPU
+	Kernels []kernelRate `json:"kernels,omitempty"`
+}
+
+// kernelRate is one kind of dispatch, run alone.
+type kernelRate struct {
+	Name       string  `json:"name"`
+	Dispatches int     `json:"dispatches"`
+	Bytes      int64   `json:"bytes"`
+	Micros     float64 `json:"us"`
+	Rate       float64 `json:"gb_per_s"`
+}
+
+// synthetic measures decode of random weights made in device memory.
+func synthetic(e *env, backend, name string, contexts []int, tokens int, kernels, asJSON bool) error {
+	runtime.LockOSThread() // where a GPU driver wants all its work
+	defer runtime.UnlockOSThread()
+	ck, err := gpu.Synthetic(name)
+	if err != nil {
+		return err
+	}
+	if backend == "" {
+		backend = "metal"
+	}
+	d, err := worker.OpenDevice(backend, 0)
+	if err != nil {
+		return fmt.Errorf("--synthetic needs a GPU, by --backend metal or sim:cuda: %w", err)
+	}
+	defer d.Close()
+	longest := 0
+	for _, c := range contexts {
+		longest = max(longest, c+4*tokens+256)
+	}
+	start := time.Now()
+	m, err := gpu.New(d, ck, gpu.Options{Context: longest})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	info := d.Info()
+	r := syntheticReport{
+		Date: time.Now().UTC().Truncate(time.Second), Version: version(), Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
+		GPU: info.Name, Driver: info.Driver, Model: name, Weights: m.WeightBytes(), Load: time.Since(start).Seconds(),
+	}
+	for _, c := range contexts {
+		speed, err := syntheticDecode(m, c, tokens, kernels)
+		if err != nil {
+			return fmt.Errorf("context %d: %w", c, err)
+		}
+		r.Contexts = append(r.Contexts, speed)
+	}
+	if asJSON {
+		out := json.NewEncoder(e.stdout)
+		out.SetIndent("", "  ")
+		return out.Encode(r)
+	}
+	return r.table(e.stdout)
+}
+
+// syntheticDecode times tokens steps at a context, after some that warm up.
+func syntheticDecode(m *gpu.Model, context, tokens int, kernels bool) (syntheticSpeed, error) {
+	r := syntheticSpeed{Context: context}
+	s, err := m.Place(context)
+	if err != nil {
+		return r, err
+	}
+	defer s.Close()
+	id, logits := int32(1), make([]float32, m.Vocab())
+	var start time.Time
+	const warm = 8
+	for i := range warm + tokens {
+		if i == warm {
+			start = time.Now()
+		}
+		if id, err = s.Step(id, protocol.Sampling{}, logits); err != nil {
+			return r, err
+		}
+	}
+	r.Decode = float64(tokens) / time.Since(start).Seconds()
+	if !kernels {
+		return r, nil
+	}
+	times, err := s.KernelTimes(20)
+	for _, k := range times {
+		r.Kernels = append(r.Kernels, kernelRate{k.Name, k.Dispatches, k.Bytes, microseconds(k.Time), float64(k.Bytes) / k.Time.Seconds() / 1e9})
+	}
+	return r, err
+}
+
+func (r *syntheticReport) table(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "model\t%s, %.2f GB of random weights\n", r.Model, float64(r.Weights)/1e9)
+	fmt.Fprintf(t, "machine\t%s; %s by %s\n", r.Machine, r.GPU, r.Driver)
+	fmt.Fprintf(t, "load\t%.1f s\n", r.Load)
+	for _, c := range r.Contexts {
+		fmt.Fprintf(t, "decode at %d\t%.1f tokens/s\n", c.Context, c.Decode)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, c := range r.Contexts {
+		if len(c.Kernels) == 0 {
+			continue
+		}
+		fmt.Fprintf(t, "\nkernels at %d\tdispatches\tMB\tµs\tGB/s\n", c.Context)
+		for _, k := range c.Kernels {
+			fmt.Fprintf(t, "%s\t%d\t%.2f\t%.1f\t%.0f\n", k.Name, k.Dispatches, float64(k.Bytes)/1e6, k.Micros, k.Rate)
+		}
+	}
+	return t.Flush()
+}
+
+// parseContexts reads a list such as "256,4096,32768".
+func parseContexts(text string) ([]int, error) {
+	var list []int
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 1 || n > 200000 {
+			return nil, fmt.Errorf("--contexts %q: want numbers of tokens from 1 to 200000, with commas between", text)
+		}
+		list = append(list, n)
+	}
+	return list, nil
+}

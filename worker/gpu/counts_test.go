@@ -1,0 +1,100 @@
+//go:build wip
+
+package gpu
+
+import (
+	"runtime"
+	"testing"
+
+	"lilypad/metal"
+	"lilypad/metal/sim"
+	"lilypad/protocol"
+	"lilypad/worker/model"
+)
+
+// counting opens a device that runs nothing and allocates no buffers.
+func counting(t *testing.T) *metal.Device {
+	t.Helper()
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	d, err := sim.Open(sim.Options{Target: sim.Count})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// TestCounts35B counts what one token of Qwen3.6-35B-A3B takes, at several lengths of context.
+func TestCounts35B(t *testing.T) {
+	ck, err := Synthetic("qwen3.6-35b-a3b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModel(t, counting(t), ck, Options{Context: 33000, Empty: true})
+	s := &ck.Shape
+	if weights, want := m.WeightBytes(), s.WeightBytes(model.MLX4); weights < want || weights > want+want/100 {
+		t.Errorf("%d bytes of weights, want %d and at most 1%% more", weights, want)
+	}
+	for _, position := range []int{0, 255, 256, 4096, 32768} {
+		ops, err := m.tokenOps(position, sampled)
+		if err != nil {
+			t.Fatal(err)
+		}
+		levels, reads := 0, int64(0)
+		for i := range ops {
+			if ops[i].level || i == 0 {
+				levels++
+			}
+			for _, b := range ops[i].dispatch.Launch().Buffers {
+				if b.Access&metal.In != 0 {
+					reads += max(b.Reads, 0)
+				}
+			}
+		}
+		// Recurrent states, conv windows and keys and values of what came before.
+		kv := int64(position) * s.KVBytes(2)
+		least := s.DecodeBytes(model.MLX4) + s.StateBytes(2) + kv
+		t.Logf("position %d: %d dispatches in %d levels, %.4f GB read, %.4f at least", position, len(ops), levels, float64(reads)/1e9, float64(least)/1e9)
+		if len(ops) > 350 || levels > 310 {
+			t.Errorf("position %d: %d dispatches in %d levels, want at most 350 in 310", position, len(ops), levels)
+		}
+		if float64(reads) > 1.02*float64(least)+float64(m.lengths[m.route(position)].most-position)*float64(s.KVBytes(2)) || reads < least {
+			t.Errorf("position %d: %d bytes read, want at least %d and at most 2 %% more", position, reads, least)
+		}
+	}
+}
+
+// TestEncodingAllocatesNothing goes through the steps of an answer, each started before the one before has ended.
+func TestEncodingAllocatesNothing(t *testing.T) {
+	ck, err := Synthetic("qwen3.6-35b-a3b:4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModel(t, counting(t), ck, Options{Context: 4096, Empty: true})
+	s, err := m.newSequence(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	logits := make([]float32, m.Vocab())
+	if err := s.Grow(200); err != nil {
+		t.Fatal(err)
+	}
+	step := func() {
+		if id, err := s.Step(0, protocol.Sampling{}, logits); id != 0 || err != nil {
+			t.Fatal(id, err)
+		}
+	}
+	step()
+	if n := testing.AllocsPerRun(100, step); n != 0 {
+		t.Errorf("%v allocations for each token", n)
+	}
+	if s.len != 102 {
+		t.Errorf("%d tokens, want 102", s.len)
+	}
+}

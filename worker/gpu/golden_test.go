@@ -1,0 +1,161 @@
+//go:build wip
+
+package gpu
+
+import (
+	"slices"
+	"testing"
+
+	"lilypad/worker/checkpoint"
+	"lilypad/worker/state"
+)
+
+// demoCase is a recorded greedy generation of the demo model.
+type demoCase struct {
+	Prompt []int32 `json:"prompt_token_ids"`
+	Steps  []struct {
+		Chosen int32 `json:"chosen"`
+	} `json:"steps"`
+}
+
+// tokens are the prompt and all chosen tokens but the last.
+func (c *demoCase) tokens() []int32 {
+	list := slices.Clone(c.Prompt)
+	for _, s := range c.Steps[:len(c.Steps)-1] {
+		list = append(list, s.Chosen)
+	}
+	return list
+}
+
+func demoCases(t testing.TB) []demoCase {
+	t.Helper()
+	var golden struct{ Cases []demoCase }
+	readJSON(t, "../cpu/testdata/demo_generation.json", &golden)
+	if len(golden.Cases) != 18 {
+		t.Fatalf("%d cases, want 18", len(golden.Cases))
+	}
+	return golden.Cases
+}
+
+// TestDemoGoldens feeds every recorded generation to the model and compares all predictions with fp32's.
+func TestDemoGoldens(t *testing.T) {
+	ck := openDemo(t)
+	m := newModel(t, openDevice(t), ck, Options{})
+	var d divergence
+	for _, c := range demoCases(t) {
+		tokens := c.tokens()
+		s := newSequence(t, m)
+		d.add(reference(t, ck, tokens), forward(t, s, tokens, len(tokens), m.Vocab()), m.Vocab())
+		s.Close()
+	}
+	t.Logf("%d positions: mean divergence %.3g, worst %.3g", d.n, d.mean(), d.worst)
+	if !(d.mean() <= 1e-4) || !(d.worst <= 3e-2) || d.flips > 0 {
+		t.Errorf("mean divergence %.3g, worst %.3g, %d confident tokens flipped (margin %.2f), want at most 1e-4, 3e-2 and none", d.mean(), d.worst, d.flips, d.margin)
+	}
+}
+
+// tinyCases are the token sequences of a random relative's goldens.
+func tinyCases(t testing.TB, name string) [][]int32 {
+	t.Helper()
+	var golden struct {
+		Cases []struct {
+			IDs []int32 `json:"ids"`
+		}
+	}
+	readJSON(t, "../checkpoint/testdata/"+name+"/goldens.json", &golden)
+	var list [][]int32
+	for _, c := range golden.Cases {
+		list = append(list, c.IDs)
+	}
+	if len(list) != 8 {
+		t.Fatalf("%d cases, want 8", len(list))
+	}
+	return list
+}
+
+// TestTinyGoldens compares the random relatives' predictions with fp32's. Their bound is what bf16 costs: the same token by
+// token run made of the float32 twins, which round where the kernels do.
+func TestTinyGoldens(t *testing.T) {
+	for _, name := range []string{"tiny-moe-r3", "tiny-dense-tied-r1"} {
+		t.Run(name, func(t *testing.T) {
+			ck := openTiny(t, name, 0)
+			m := newModel(t, openDevice(t), ck, Options{})
+			var kernels, twins divergence
+			for _, tokens := range tinyCases(t, name) {
+				want := reference(t, ck, tokens)
+				s := newSequence(t, m)
+				kernels.add(want, forward(t, s, tokens, len(tokens), m.Vocab()), m.Vocab())
+				s.Close()
+				s = newSequence(t, m)
+				twins.add(want, twinForward(t, m, s, tokens), m.Vocab())
+				s.Close()
+			}
+			t.Logf("%d positions: mean divergence %.3g, worst %.3g; of the twins %.3g, %.3g", kernels.n, kernels.mean(), kernels.worst, twins.mean(), twins.worst)
+			if !(kernels.mean() <= 1.5*twins.mean()) || !(kernels.worst <= 3*twins.worst) || kernels.flips > twins.flips {
+				t.Errorf("mean divergence %.3g, worst %.3g, %d flips; the twins' are %.3g, %.3g, %d", kernels.mean(), kernels.worst, kernels.flips,
+					twins.mean(), twins.worst, twins.flips)
+			}
+		})
+	}
+}
+
+// twinForward computes tokens with the twins alone.
+func twinForward(t testing.TB, m *Model, s state.Sequence, tokens []int32) []float32 {
+	t.Helper()
+	logits := make([]float32, len(tokens)*m.Vocab())
+	for i, id := range tokens {
+		_, err := m.byTwins(s.(*sequence), id, func(c *checker, o *op) error {
+			c.store(c.twin(o))
+			return c.err
+		})
+		if err == nil {
+			err = m.readLogits(0, logits[i*m.Vocab():][:m.Vocab()])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return logits
+}
+
+// TestEveryDispatch compares each dispatch of tokens of a prompt and of an answer with its twin.
+func TestEveryDispatch(t *testing.T) {
+	d := openDevice(t)
+	for name, ck := range checkpoints(t) {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t, d, ck, Options{})
+			s := newSequence(t, m)
+			tokens := someTokens(70, m.Vocab())
+			forward(t, s, tokens[:3], 0, m.Vocab())
+			checkTokens(t, m, s, tokens[3:5])
+			forward(t, s, tokens[5:63], 0, m.Vocab())
+			checkTokens(t, m, s, tokens[63:66]) // into the second block
+		})
+	}
+}
+
+// checkTokens wants every dispatch of tokens to agree with its twin.
+func checkTokens(t testing.TB, m *Model, s state.Sequence, tokens []int32) {
+	t.Helper()
+	for _, id := range tokens {
+		n, err := m.Check(s, id, func(kind string, layer int, err error) {
+			if err != nil {
+				t.Errorf("position %d, layer %d, %s: %v", s.Len(), layer, kind, err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n < 4*len(m.weights.layers) {
+			t.Errorf("only %d dispatches were compared", n)
+		}
+	}
+}
+
+// checkpoints are those with real weights.
+func checkpoints(t testing.TB) map[string]*checkpoint.Checkpoint {
+	return map[string]*checkpoint.Checkpoint{
+		"demo": openDemo(t), "moe": openTiny(t, "tiny-moe-r3", 0), "moe, 4 bits": openTiny(t, "tiny-moe-r3", 4),
+		"dense": openTiny(t, "tiny-dense-tied-r1", 0), "dense, 8 bits": openTiny(t, "tiny-dense-tied-r1", 8),
+	}
+}
