@@ -73,10 +73,10 @@ func (s *Set) Sample(c Sample) ([]*metal.Dispatch, error) {
 		c.Logits.in(4 * vocab), c.Allowed.in((vocab + 31) / 32 * 4), c.Partials.in(8 * int64(c.Parts)), c.Params.in(SampleParamsBytes),
 		c.Step.inout(StepBytes), c.Feed.in(4 * int64(c.Fed)), c.Results.out(Results * ResultBytes),
 	}
-	buffers[0].Reads = 4 * bestTile // at least: which tiles are opened depends on the logits
+	buffers[0].Reads = 4 * min(vocab, bestTile) // at least: which tiles are opened depends on the logits
 	buffers[1].Reads = 4
 	buffers[3].Reads = SampleParamsBytes - 4
-	buffers[4].Writes = StepBytes
+	buffers[4].Reads, buffers[4].Writes = StepBytes-8, StepBytes-12 // without a feed
 	buffers[5].Reads = 4
 	buffers[6].Writes = ResultBytes
 	shape := [2]uint32{uint32(c.Vocab), uint32(c.Parts)}
@@ -104,6 +104,7 @@ func (s *Set) Advance(a Advance) (*metal.Dispatch, error) {
 		return nil, err
 	}
 	buffers := []metal.Binding{a.Step.inout(StepBytes), a.Feed.in(4 * int64(a.Fed))}
+	buffers[0].Reads, buffers[0].Writes = StepBytes-8, StepBytes-12 // all but table and produced; and, written, fed
 	buffers[1].Reads = 4
 	return s.dispatch(p, buffers, nil, metal.Line(1), metal.Line(32))
 }

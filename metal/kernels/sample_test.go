@@ -1,0 +1,294 @@
+package kernels_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"lilypad/metal"
+	"lilypad/metal/kernels"
+	"lilypad/metal/kernels/fixture"
+	"lilypad/metal/ref"
+	"lilypad/metal/sim"
+	"lilypad/metal/sim/simtest"
+)
+
+// step is Step of common.metal.
+type step struct{ token, position, slotIn, slotOut, table, next, fed, produced uint32 }
+
+func (s step) words() []uint32 {
+	return []uint32{s.token, s.position, s.slotIn, s.slotOut, s.table, s.next, s.fed, s.produced}
+}
+
+func stepOf(w []uint32) step { return step{w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]} }
+
+// mask has bit id set where allowed says so.
+func mask(vocab int, allowed func(id int) bool) []uint32 {
+	words := make([]uint32, (vocab+31)/32)
+	for id := range vocab {
+		if allowed(id) {
+			words[id/32] |= 1 << (id % 32)
+		}
+	}
+	return words
+}
+
+// sampled is what one run of the sampler left.
+type sampled struct {
+	id, flags uint32
+	step      step
+	results   []uint32 // the whole ring
+}
+
+// runSample runs the sampler over logits with the partials that the head would have made.
+func runSample(device *metal.Device, set *kernels.Set, logits []float32, allowed func(id int) bool, p ref.Sampling, before step, feed []uint32) (sampled, error) {
+	a, err := fixture.New(device, int64(len(logits))*5+1<<13, 1)
+	if err != nil {
+		return sampled{}, err
+	}
+	defer a.Close()
+	words := mask(len(logits), allowed)
+	var partials []uint32
+	for _, b := range ref.Best(logits, words, 32) {
+		partials = append(partials, math.Float32bits(b.Logit), b.ID)
+	}
+	c := kernels.Sample{
+		Logits: a.PutFloats(logits), Vocab: len(logits), Allowed: a.PutUints(words...), Partials: a.PutUints(partials...), Parts: len(partials) / 2,
+		Params: a.PutUints(math.Float32bits(p.Temperature), uint32(p.TopK), math.Float32bits(p.TopP), math.Float32bits(p.MinP),
+			uint32(p.Seed), uint32(p.Seed>>32), p.Choice, 0),
+		Step: a.PutUints(before.words()...), Feed: a.PutUints(feed...), Fed: len(feed), Results: a.Room(kernels.Results * kernels.ResultBytes),
+	}
+	ops, err := set.Sample(c)
+	if err != nil {
+		return sampled{}, err
+	}
+	for _, op := range ops {
+		defer op.Close()
+	}
+	if err := a.Upload(); err != nil {
+		return sampled{}, err
+	}
+	if err := fixture.Run(device, ops...); err != nil {
+		return sampled{}, err
+	}
+	if err := a.Download(); err != nil {
+		return sampled{}, err
+	}
+	ring := a.Uints(c.Results, 2*kernels.Results)
+	at := before.produced % kernels.Results * 2
+	return sampled{ring[at], ring[at+1], stepOf(a.Uints(c.Step, 8)), ring}, nil
+}
+
+// expectSample compares with the twin. It accepts no fall-back to the host.
+func expectSample(device *metal.Device, set *kernels.Set, logits []float32, allowed func(id int) bool, p ref.Sampling, position int) error {
+	got, err := runSample(device, set, logits, allowed, p, step{position: uint32(position - 1)}, []uint32{0})
+	if err != nil {
+		return err
+	}
+	id, outcome := ref.Sample(logits, allowed, p, position)
+	flags := []uint32{0, kernels.SampleNaN, kernels.SampleNone}[outcome]
+	if got.flags != flags || flags == 0 && got.id != id {
+		return fmt.Errorf("token %d with flags %d, want %d with %d", got.id, got.flags, id, flags)
+	}
+	return nil
+}
+
+func every(int) bool { return true }
+
+// TestSampleEqualsTwin: at most Candidates ids, so that the host is never asked.
+func TestSampleEqualsTwin(t *testing.T) {
+	device := simtest.Open(t, sim.Options{})
+	set := kernels.New(device)
+	t.Cleanup(set.Close)
+	rapid.Check(t, func(rt *rapid.T) {
+		vocab := rapid.SampledFrom([]int{1, 2, 7, 33, 600, kernels.Candidates}).Draw(rt, "vocab")
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "rng"), 1))
+		width := rapid.SampledFrom([]float64{0, 0.01, 1, 5, 40}).Draw(rt, "width")
+		steps := rapid.SampledFrom([]float64{0, 2, 1000}).Draw(rt, "steps") // rounding makes ties
+		logits := make([]float32, vocab)
+		for i := range logits {
+			l := rng.NormFloat64() * width
+			if steps > 0 {
+				l = math.Round(l*steps) / steps
+			}
+			logits[i] = float32(l)
+			if rng.IntN(50) == 0 {
+				logits[i] = float32(math.Inf(-1))
+			}
+		}
+		hole := rapid.IntRange(2, 9).Draw(rt, "hole")
+		allowed := func(id int) bool { return id%hole != 1 }
+		p := ref.Sampling{
+			Temperature: rapid.SampledFrom([]float32{0, 1e-30, 0.3, 1, 2, 1e30}).Draw(rt, "temperature"),
+			TopK:        rapid.SampledFrom([]int{0, 1, 2, 20, 256, 257, 2000}).Draw(rt, "top_k"),
+			TopP:        rapid.SampledFrom([]float32{0, 1e-9, 0.5, 0.95, 0.9999999, 1}).Draw(rt, "top_p"),
+			MinP:        rapid.SampledFrom([]float32{0, 1e-6, 0.1, 1}).Draw(rt, "min_p"),
+			Seed:        rapid.Uint64().Draw(rt, "seed"),
+			Choice:      rapid.Uint32().Draw(rt, "choice"),
+		}
+		if err := expectSample(device, set, logits, allowed, p, rapid.IntRange(1, 1<<31).Draw(rt, "position")); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+// TestSampleVocabulary runs at the vocabulary of Qwen3.6, where tiles are selected before logits.
+func TestSampleVocabulary(t *testing.T) {
+	device := simtest.Open(t, sim.Options{})
+	set := kernels.New(device)
+	t.Cleanup(set.Close)
+	const vocab = 248_320
+	rng := rand.New(rand.NewPCG(1, 2))
+	logits := make([]float32, vocab)
+	for i := range logits {
+		logits[i] = float32(rng.NormFloat64() * 3)
+	}
+	allowed := func(id int) bool { return id < 248_077 && id%1000 != 5 }
+	for _, p := range []ref.Sampling{
+		{},
+		{Temperature: 1, TopK: 20, TopP: 0.95},
+		{Temperature: 0.7, TopK: 40, MinP: 0.05},
+		{Temperature: 3, TopK: 256},
+		{Temperature: 0.2, TopP: 0.9}, // 17 temperatures hold a few hundred ids
+		{Temperature: 0.2, TopK: 300},
+	} {
+		for position := range 3 {
+			p.Seed, p.Choice = uint64(position)<<33+7, 2
+			if err := expectSample(device, set, logits, allowed, p, position+1); err != nil {
+				t.Errorf("%+v, position %d: %v", p, position+1, err)
+			}
+		}
+	}
+}
+
+func TestSampleSpecialLogits(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	zero := float32(math.Copysign(0, -1))
+	tests := []struct {
+		name   string
+		logits []float32
+	}{
+		{"tie goes to the lowest id", []float32{1, 3, 3, 2}},
+		{"plus infinity wins", []float32{1, inf, 3, 2}},
+		{"two infinities", []float32{1, inf, 3, inf}},
+		{"minus infinity everywhere else", []float32{-inf, -inf, -5, -inf}},
+		{"zeros of both signs are equal", []float32{zero, 0, -1, zero}},
+		{"nothing left", []float32{-inf, -inf, -inf, -inf}},
+		{"not a number", []float32{1, 2, nan, 0}},
+		{"a negative one", []float32{-nan, 2, 1, 0}},
+	}
+	device := simtest.Open(t, sim.Options{Check: true})
+	set := kernels.New(device)
+	t.Cleanup(set.Close)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, p := range []ref.Sampling{{}, {Temperature: 1e-20}, {Temperature: 1, TopK: 1}, {Temperature: 1, TopP: 1e-20}, {Temperature: 1, TopK: 3}} {
+				for _, allowed := range []func(int) bool{every, func(id int) bool { return id != 2 }, func(int) bool { return false }} {
+					if err := expectSample(device, set, tt.logits, allowed, p, 9); err != nil {
+						t.Errorf("%+v: %v", p, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestSampleAsksHost: with more candidates than it can sort the sampler says so, and goes on with the largest logit.
+func TestSampleAsksHost(t *testing.T) {
+	const vocab = kernels.Candidates + 1
+	flat := make([]float32, vocab)
+	flat[700] = 1
+	tail := slices.Repeat([]float32{-17.5}, vocab)
+	tail[700] = 0
+	tests := []struct {
+		name   string
+		logits []float32
+		p      ref.Sampling
+		host   bool
+	}{
+		{"all can be drawn", flat, ref.Sampling{Temperature: 1}, true},
+		{"ties at the border of top-k", flat, ref.Sampling{Temperature: 1, TopK: 2}, true},
+		{"greedy", flat, ref.Sampling{}, false},
+		{"a tail that weighs nothing", tail, ref.Sampling{Temperature: 1}, false},
+		{"a tail that weighs nothing, top-k", tail, ref.Sampling{Temperature: 1, TopK: 50}, false},
+		{"the same tail, hotter", tail, ref.Sampling{Temperature: 2}, true},
+	}
+	device := simtest.Open(t, sim.Options{Check: true})
+	set := kernels.New(device)
+	t.Cleanup(set.Close)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := runSample(device, set, tt.logits, every, tt.p, step{}, []uint32{0})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := uint32(0)
+			if tt.host {
+				want = kernels.SampleHost
+			}
+			if got.id != 700 || got.flags != want || got.step.token != 700 {
+				t.Errorf("token %d with flags %d, next %d; want 700 with %d", got.id, got.flags, got.step.token, want)
+			}
+		})
+	}
+}
+
+func TestSampleStep(t *testing.T) {
+	tests := []struct {
+		name          string
+		before, after step
+	}{
+		{"sampled id is next", step{9, 41, 3, 5, 17, 0, 0, 2}, step{1, 42, 5, 3, 17, 0, 0, 3}},
+		{"the feed goes first", step{9, 41, 3, 5, 17, 1, 3, 0}, step{77, 42, 5, 3, 17, 2, 3, 1}},
+		{"the feed is at its end", step{9, 41, 3, 5, 17, 3, 3, 0}, step{1, 42, 5, 3, 17, 3, 3, 1}},
+		{"the ring goes round", step{9, 41, 3, 5, 17, 0, 0, 3*64 + 63}, step{1, 42, 5, 3, 17, 0, 0, 4 * 64}},
+	}
+	device := simtest.Open(t, sim.Options{Check: true})
+	set := kernels.New(device)
+	t.Cleanup(set.Close)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := runSample(device, set, []float32{0, 2, 1}, every, ref.Sampling{}, tt.before, []uint32{66, 77, 88})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.step != tt.after {
+				t.Errorf("step %+v, want %+v", got.step, tt.after)
+			}
+			if got.id != 1 || got.flags != 0 {
+				t.Errorf("result %d with flags %d, want 1 without", got.id, got.flags)
+			}
+			for i, w := range got.results {
+				if i/2 != int(tt.before.produced%kernels.Results) && w != math.MaxUint32 {
+					t.Errorf("word %d of the ring was written too: %d", i, w)
+				}
+			}
+		})
+	}
+}
+
+func TestAdvance(t *testing.T) {
+	tests := []struct {
+		name          string
+		before, after step
+		exact         bool // reads and writes what is declared
+	}{
+		{"feed", step{9, 41, 3, 5, 17, 1, 3, 4}, step{77, 42, 5, 3, 17, 2, 3, 4}, true},
+		{"end of the feed", step{9, 41, 3, 5, 17, 3, 3, 4}, step{9, 42, 5, 3, 17, 3, 3, 4}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			device, set, a := newFixtureOn(t, sim.Options{Check: true, Exact: tt.exact}, 1<<12, 1)
+			at, feed := a.PutUints(tt.before.words()...), a.PutUints(66, 77, 88)
+			op, err := set.Advance(kernels.Advance{Step: at, Feed: feed, Fed: 3})
+			runFixture(t, device, a, op, err)
+			if got := stepOf(a.Uints(at, 8)); got != tt.after {
+				t.Errorf("step %+v, want %+v", got, tt.after)
+			}
+		})
+	}
+}
