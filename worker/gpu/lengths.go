@@ -1,6 +1,10 @@
-//go:build wip
-
 package gpu
+
+import (
+	"math"
+
+	"lilypad/metal/kernels"
+)
 
 // length is a route of attention: how the keys and values of a sequence are split among threadgroups. Which one computes
 // a token depends on its position alone, so that bits don't depend on anything else.
@@ -9,16 +13,23 @@ type length struct {
 	splits int // 1: one threadgroup reads them all, and no merge follows
 }
 
-// lengthsFor are the routes for sequences of at most context tokens.
-func lengthsFor(context int) []length {
-	all := []length{{256, 1}, {1024, 8}, {4096, 32}, {16384, 64}, {65536, 128}, {1 << 30, 256}}
-	for i := range all {
-		if all[i].most >= context {
-			all[i].most = max(context, 1)
-			return all[:i+1]
+// attentionShape is that of every attention layer; Layer and Blocks are left open.
+func (m *Model) attentionShape() kernels.AttentionShape {
+	s := m.shape
+	return kernels.AttentionShape{Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Rotary: s.Rotary, Layers: m.attnLayers}
+}
+
+// newLengths makes the routes for sequences of at most context tokens.
+func (m *Model) newLengths(context int) []length {
+	var all []length
+	for _, most := range []int{512, 2048, 8192, 32768, 131072, math.MaxInt} {
+		most = min(most, context)
+		all = append(all, length{most, kernels.AttentionSplits(m.attentionShape(), most, m.device.Info().Cores)})
+		if most == context {
+			break
 		}
 	}
-	panic("BUG: a context beyond all routes")
+	return all
 }
 
 // route is the first that is long enough for a token at position.

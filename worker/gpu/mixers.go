@@ -1,5 +1,3 @@
-//go:build wip
-
 package gpu
 
 import "lilypad/metal/kernels"
@@ -43,10 +41,8 @@ func (b *builder) out(w kernels.Matrix, gain kernels.Ref) {
 // attention is a gated attention mixer.
 func (b *builder) attention(l *layer, route int) {
 	m, s, w := b.m, b.m.shape, l.attn
-	shape := kernels.AttentionShape{
-		Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Rotary: s.Rotary,
-		Layer: l.index, Layers: m.attnLayers, Blocks: m.states.kv.capacity,
-	}
+	shape := m.attentionShape()
+	shape.Layer, shape.Blocks = l.index, m.states.kv.capacity
 	at := w.in.offsets
 	b.barrier()
 	b.project(w.in, m.scratch.proj, kernels.BF16)
@@ -61,8 +57,8 @@ func (b *builder) attention(l *layer, route int) {
 		b.add(prep, d, err)
 	}
 	a := kernels.Attention{
-		AttentionShape: shape, Q: m.scratch.q, Proj: m.scratch.proj, KV: prep.KV, Table: prep.Table, Step: prep.Step,
-		Out: m.scratch.mixed, Splits: m.lengths[route].splits, MaxLength: m.lengths[route].most, Partials: m.scratch.partials,
+		AttentionShape: shape, Queries: m.scratch.q, Proj: m.scratch.proj, Q: at[0], KV: prep.KV, Table: prep.Table, Step: prep.Step,
+		Out: m.scratch.mixed, Splits: m.lengths[route].splits, MaxLength: min(m.lengths[route].most, shape.Blocks*blockTokens), Partials: m.scratch.partials,
 	}
 	b.barrier()
 	if b.err == nil {

@@ -1,5 +1,3 @@
-//go:build wip
-
 // Package gpu is the backend of Metal GPUs, real or simulated: weights, states and the plan of dispatches that computes a
 // token with the kernels of metal/kernels. Activations are bf16, the residual and all sums fp32. It must not import another
 // backend, tokenizers or the wire.
@@ -80,8 +78,9 @@ func New(d *metal.Device, ck *checkpoint.Checkpoint, opt Options) (_ *Model, err
 	}
 	m := &Model{
 		device: d, shape: &s, opt: opt, kernels: kernels.New(d),
-		attnLayers: s.Count(model.Attention), deltaLayers: s.Count(model.DeltaNet), lengths: lengthsFor(opt.Context),
+		attnLayers: s.Count(model.Attention), deltaLayers: s.Count(model.DeltaNet),
 	}
+	m.lengths = m.newLengths(opt.Context)
 	defer func() {
 		if err != nil {
 			m.Close()
@@ -127,6 +126,29 @@ func (m *Model) tokenOps(position int, t tail) ([]op, error) {
 		m.plan = newPlan(m)
 	}
 	return m.plan.token(position, t)
+}
+
+// newRope makes the tables of rotary embedding.
+func (m *Model) newRope() error {
+	coarse, fine := kernels.RopeTables(m.shape.Rotary, m.shape.RopeTheta, m.opt.Context)
+	for _, t := range []struct {
+		ref    *kernels.Ref
+		values []float32
+	}{{&m.rope.coarse, coarse}, {&m.rope.fine, fine}} {
+		if len(t.values) == 0 { // without RoPE, kernels still bind an entry
+			t.values = []float32{1, 0}
+		}
+		b, err := m.device.NewBuffer(int64(4 * len(t.values)))
+		if err != nil {
+			return err
+		}
+		m.scratch.buffers = append(m.scratch.buffers, b)
+		*t.ref = kernels.Ref{Buffer: b}
+		if err := b.Write(bytesOf(t.values), 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dropPlan frees what binds the buffers of states, which are about to be replaced. No pass is in flight.

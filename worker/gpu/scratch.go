@@ -1,5 +1,3 @@
-//go:build wip
-
 package gpu
 
 import (
@@ -62,7 +60,7 @@ func (m *Model) newScratch() error {
 	k := max(s.ExpertsPerToken, 1)
 	for _, r := range []room{
 		{&c.h, 4 * s.Hidden}, {&c.gained, 2 * s.Hidden}, {&c.squares, 4 * c.parts},
-		{&c.proj, 2 * proj}, {&c.q, 2 * s.Heads * s.HeadDim}, {&c.partials, 4 * splits * s.Heads * (s.HeadDim + 2)},
+		{&c.proj, 2 * proj}, {&c.q, 2 * s.Heads * s.HeadDim}, {&c.partials, int(m.attentionShape().PartialBytes(splits))},
 		{&c.mixed, 2 * max(s.Heads*s.HeadDim, s.ValueHeads*s.ValueDim)},
 		{&c.router, 4 * router}, {&c.ids, 4 * k}, {&c.expertWeights, 4 * (k + 1)},
 		{&c.expertsX, 2 * k * max(s.ExpertFFN, 1)}, {&c.sharedX, 2 * max(s.SharedFFN, s.FFN)},
