@@ -177,9 +177,9 @@ func (u *Unit) rewrite() error {
 			u.programScope(d)
 		}
 	}
-	u.literals(u.tokens)
+	u.words(u.tokens)
 	for _, m := range u.macros {
-		u.literals(m.body)
+		u.words(m.body)
 	}
 	return nil
 }
@@ -196,16 +196,27 @@ func (u *Unit) programScope(d *decl) {
 	}
 }
 
-// literals writes bfloat literals as constructor calls.
-func (u *Unit) literals(tokens []token) {
-	for _, t := range tokens {
-		if t.kind != number {
-			continue
+// words rewrites what means the same wherever it stands.
+func (u *Unit) words(s stream) {
+	for i, t := range s {
+		switch {
+		case t.kind == number:
+			u.bfloatLiteral(t)
+		case t.text == "if" && s.is(i+1, "constexpr"):
+			u.edits = append(u.edits, u.replace(t.at, s[i+1].end(), ifConstexpr))
 		}
-		for _, suffix := range []string{"bf", "BF"} {
-			if v, ok := strings.CutSuffix(t.text, suffix); ok && !strings.HasPrefix(v, "0x") {
-				u.edits = append(u.edits, edit{t.at, t.end(), "bfloat(" + v + "f)"})
-			}
+	}
+}
+
+// ifConstexpr stands for if constexpr, which Apple's compiler takes in MSL 3.1, alone of what C++17 brought: clang is
+// told to refuse the rest.
+const ifConstexpr = `_Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wpre-c++17-compat\"") if constexpr _Pragma("clang diagnostic pop")`
+
+// bfloatLiteral writes 1.5bf as a constructor call.
+func (u *Unit) bfloatLiteral(t token) {
+	for _, suffix := range []string{"bf", "BF"} {
+		if v, ok := strings.CutSuffix(t.text, suffix); ok && !strings.HasPrefix(v, "0x") {
+			u.edits = append(u.edits, edit{t.at, t.end(), "bfloat(" + v + "f)"})
 		}
 	}
 }

@@ -2,10 +2,11 @@ package msl
 
 import "slices"
 
-// rules runs the refusals that need no more than tokens and declarations. Each is a function; its error says what to
-// write instead.
-func (u *Unit) rules() error {
-	onTokens := []func(stream) error{
+// Each rule is a function; its error says what to write instead.
+
+// tokenRules runs the refusals that look at few neighbouring tokens, wherever these stand.
+func (u *Unit) tokenRules() error {
+	rules := []func(stream) error{
 		refuseWords, refuseLongLong, refuseLiterals, refuseCommaVectors, refuseStructuredBindings, refuseLambdas,
 		refuseThreadgroupBool, refuseMemoryOrders, u.refuseSwizzles, refuseCasts,
 	}
@@ -14,17 +15,22 @@ func (u *Unit) rules() error {
 		streams = append(streams, m.body)
 	}
 	for _, s := range streams {
-		for _, rule := range onTokens {
+		for _, rule := range rules {
 			if err := rule(s); err != nil {
 				return err
 			}
 		}
 	}
-	onDeclarations := []func(*decl) error{
-		u.refuseNames, u.refuseGlobals, u.refuseVariadic, u.refuseStatics, u.refusePointers, u.refuseVectorConditions,
+	return nil
+}
+
+// declarationRules runs the refusals that look at a whole declaration.
+func (u *Unit) declarationRules() error {
+	rules := []func(*decl) error{
+		u.refuseNames, u.refuseGlobals, u.refuseVariadic, u.refuseStatics, u.refusePointers, u.refuseVectorConditions, u.refuseMethods,
 	}
 	for i := range u.decls {
-		for _, rule := range onDeclarations {
+		for _, rule := range rules {
 			if err := rule(&u.decls[i]); err != nil {
 				return err
 			}

@@ -69,7 +69,7 @@ func Translate(source string) (*Unit, error) {
 	if u.tokens, err = scan(source, 0, 1); err != nil {
 		return nil, err
 	}
-	for _, step := range []func() error{u.preprocess, u.declarations, u.functionConstants, u.kernels, u.rules, u.rewrite} {
+	for _, step := range []func() error{u.preprocess, u.declarations, u.tokenRules, u.functionConstants, u.kernels, u.declarationRules, u.rewrite} {
 		if err := step(); err != nil {
 			return nil, err
 		}

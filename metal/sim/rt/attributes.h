@@ -32,3 +32,6 @@ template <class T> inline T __sim_dispatch_simdgroups_per_threadgroup() { return
 template <class T> inline T __sim_quadgroup_index_in_threadgroup() { return (T)(__sim::index() / 4); }
 template <class T> inline T __sim_thread_index_in_quadgroup() { return (T)(__sim::index() % 4); }
 template <class T> inline T __sim_quadgroups_per_threadgroup() { return (T)((__sim::size() + 3) / 4); }
+
+// Dynamic threadgroup memory [[threadgroup(n)]]: kernels compile with it, and the simulator's drivers refuse to run them.
+threadgroup void* __sim_threadgroup(int index);

@@ -81,5 +81,9 @@ template <class T, class F> struct conditional<false, T, F> { typedef F type; };
 template <bool B, class T, class F> using conditional_t = typename conditional<B, T, F>::type;
 template <class T, T V> struct integral_constant { static constexpr __constant T value = V; };
 
-template <class T, class U> inline T as_type(U u) { return __builtin_astype(u, T); }
+template <class T, class U> inline T as_type(U u) {
+  static_assert(!__is_pointer(T) && !__is_pointer(U), "as_type takes no pointers: cast them");
+  static_assert(!is_same<T, bool>::value && !is_same<U, bool>::value, "as_type takes no bool: write x ? 1 : 0");
+  return __builtin_astype(u, T);
+}
 }

@@ -22,11 +22,13 @@ struct bfloat {
   operator half() const __constant = delete;
 };
 
-// Arithmetic of two bfloats gives a bfloat in MSL, rounded.
-inline bfloat operator+(bfloat a, bfloat b) { return bfloat(float(a) + float(b)); }
-inline bfloat operator-(bfloat a, bfloat b) { return bfloat(float(a) - float(b)); }
-inline bfloat operator*(bfloat a, bfloat b) { return bfloat(float(a) * float(b)); }
-inline bfloat operator/(bfloat a, bfloat b) { return bfloat(float(a) / float(b)); }
+// Arithmetic of two bfloats gives a bfloat in MSL, rounded: one rounding more than it looks, so kernels may not use it.
+#define __SIM_ROUNDS __attribute__((unavailable("arithmetic of two bfloats is rounded to bfloat: write float(a) * float(b), and bfloat(x) to round")))
+__SIM_ROUNDS bfloat operator+(bfloat a, bfloat b);
+__SIM_ROUNDS bfloat operator-(bfloat a, bfloat b);
+__SIM_ROUNDS bfloat operator*(bfloat a, bfloat b);
+__SIM_ROUNDS bfloat operator/(bfloat a, bfloat b);
+#undef __SIM_ROUNDS
 inline bfloat operator-(bfloat a) { return bfloat(-float(a)); }
 
 struct alignas(4) bfloat2 {

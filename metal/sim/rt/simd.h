@@ -14,8 +14,9 @@ struct bit_xor { template <class T> static T of(T a, T b) { return a ^ b; } };
 namespace metal {
 enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2, mem_texture = 4 };
 inline mem_flags operator|(mem_flags a, mem_flags b) { return (mem_flags)((int)a | (int)b); }
-inline void threadgroup_barrier(mem_flags) { __sim::threadgroup_barrier(); }
-inline void simdgroup_barrier(mem_flags) { __sim::simdgroup_barrier(); }
+// The line keeps barriers apart that the compiler would merge.
+inline void threadgroup_barrier(mem_flags, uint line = __builtin_LINE()) { __sim::threadgroup_barrier(line); }
+inline void simdgroup_barrier(mem_flags, uint line = __builtin_LINE()) { __sim::simdgroup_barrier(line); }
 
 #define __SIM_LANES(T) \
   inline T simd_shuffle(T v, ushort from) { return __sim::shuffle(v, from); } \
@@ -53,6 +54,13 @@ inline void simdgroup_barrier(mem_flags) { __sim::simdgroup_barrier(); }
 __SIM_WIDTHS(__SIM_LANES, float) __SIM_WIDTHS(__SIM_LANES, half) __SIM_GROUP(__SIM_LANES)
 __SIM_WIDTHS(__SIM_SUMS, float) __SIM_WIDTHS(__SIM_SUMS, half) __SIM_GROUP(__SIM_SUMS)
 __SIM_GROUP(__SIM_BITS)
+// A bool would turn into an int.
+#define __SIM_NO_BOOL(F) bool F(bool) = delete; bool F(bool, ushort) = delete;
+__SIM_NO_BOOL(simd_sum) __SIM_NO_BOOL(simd_product) __SIM_NO_BOOL(simd_min) __SIM_NO_BOOL(simd_max)
+__SIM_NO_BOOL(simd_and) __SIM_NO_BOOL(simd_or) __SIM_NO_BOOL(simd_xor) __SIM_NO_BOOL(quad_sum) __SIM_NO_BOOL(quad_min)
+__SIM_NO_BOOL(quad_max) __SIM_NO_BOOL(simd_broadcast_first) __SIM_NO_BOOL(simd_broadcast) __SIM_NO_BOOL(simd_shuffle)
+__SIM_NO_BOOL(simd_shuffle_xor) __SIM_NO_BOOL(simd_shuffle_up) __SIM_NO_BOOL(simd_shuffle_down)
+#undef __SIM_NO_BOOL
 #undef __SIM_LANES
 #undef __SIM_SUMS
 #undef __SIM_BITS
