@@ -17,6 +17,7 @@ type AttentionShape struct {
 	Layer          int // among the Layers attention layers
 	Layers         int
 	Blocks         int // of the cache: bf16 [Blocks][Layers][keys, values][KVHeads][64 tokens][HeadDim]
+	Entries        int // of the block table, that of all sequences
 }
 
 func (a AttentionShape) check() error {
@@ -30,10 +31,10 @@ func (a AttentionShape) check() error {
 		return fmt.Errorf("%d query heads for %d KV heads: want a multiple", a.Heads, a.KVHeads)
 	case a.Heads/a.KVHeads > mostPer:
 		return fmt.Errorf("%d query heads for each KV head: at most %d", a.Heads/a.KVHeads, mostPer)
-	case a.Rotary < 0 || a.Rotary > a.HeadDim || a.Rotary%2 != 0:
+	case a.Rotary < 2 || a.Rotary > a.HeadDim || a.Rotary%2 != 0:
 		return fmt.Errorf("RoPE over %d of %d dims: want an even number within", a.Rotary, a.HeadDim)
-	case a.Layer < 0 || a.Layer >= a.Layers || a.Blocks < 1:
-		return fmt.Errorf("layer %d of %d in %d blocks: no such place", a.Layer, a.Layers, a.Blocks)
+	case a.Layer < 0 || a.Layer >= a.Layers || a.Blocks < 1 || a.Entries < 1:
+		return fmt.Errorf("layer %d of %d in %d blocks with %d table entries: no such place", a.Layer, a.Layers, a.Blocks, a.Entries)
 	}
 	return nil
 }
@@ -54,6 +55,7 @@ type AttentionPrep struct {
 	QGain, KGain Ref // f32 [HeadDim], the 1 added
 	Eps          float32
 	Coarse, Fine Ref // RopeTables, at multiples of 8 bytes
+	Positions    int // of RopeTables
 	KV           Ref // the cache
 	Table        Ref // u32 block ids: those of the sequence begin at entry Step.table
 	Step         Ref
@@ -70,10 +72,9 @@ func (s *Set) AttentionPrep(a AttentionPrep) (*metal.Dispatch, error) {
 	if err := a.check(); err != nil {
 		return nil, fmt.Errorf("preparing attention: %w", err)
 	}
-	half := max(a.Rotary/2, 1) // without RoPE the tables still need an entry
-	if min(a.Q, a.K, a.V) < 0 || a.Coarse.Offset%8 != 0 || a.Fine.Offset%8 != 0 {
-		return nil, fmt.Errorf("preparing attention: projections at elements %d, %d and %d, tables at bytes %d and %d: want none below 0, and multiples of 8",
-			a.Q, a.K, a.V, a.Coarse.Offset, a.Fine.Offset)
+	if a.Positions < 1 || min(a.Q, a.K, a.V) < 0 || a.Coarse.Offset%8 != 0 || a.Fine.Offset%8 != 0 {
+		return nil, fmt.Errorf("preparing attention: %d positions, projections at elements %d, %d and %d, tables at bytes %d and %d: want some, none below 0, and multiples of 8",
+			a.Positions, a.Q, a.K, a.V, a.Coarse.Offset, a.Fine.Offset)
 	}
 	p, err := s.pipeline("attention_prep", "attention_prep", metal.Uint(0, uint32(a.HeadDim)), metal.Uint(1, uint32(a.Rotary/2)))
 	if err != nil {
@@ -83,9 +84,10 @@ func (s *Set) AttentionPrep(a AttentionPrep) (*metal.Dispatch, error) {
 	proj := a.Proj.in(2 * max(int64(a.Q)+2*queries-int64(a.HeadDim), int64(a.K)+keys, int64(a.V)+keys))
 	proj.Reads = 2 * (queries + 2*keys)
 	gain := 4 * int64(a.HeadDim)
-	coarse, fine := a.Coarse.in(0), a.Fine.in(int64(ropeFine*half*8)) // the coarse table's length is the longest context
-	coarse.Reads, fine.Reads = int64(half*8), int64(half*8)
-	table := a.Table.in(0)
+	turns := int64(a.Rotary * 4) // bytes of a position's
+	coarse, fine := a.Coarse.in((int64(a.Positions)+ropeFine-1)/ropeFine*turns), a.Fine.in(ropeFine*turns)
+	coarse.Reads, fine.Reads = turns, turns
+	table := a.Table.in(4 * int64(a.Entries))
 	table.Reads = 4
 	step := a.Step.in(StepBytes)
 	step.Reads = 8 // position and table
