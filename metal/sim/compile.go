@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"lilypad/metal/sim/msl"
@@ -10,7 +11,7 @@ import (
 
 // frontFlags turn MSL, rewritten as C++ for OpenCL, into LLVM's language. They take away what OpenCL has and MSL hasn't:
 // double, OpenCL's library, variables at file scope, what C++17 brought. Nothing is optimised yet: code is edited first.
-var frontFlags = strings.Fields(`-x cl -cl-std=CLC++2021 -cl-no-stdinc -target x86_64-linux-gnu -march=haswell
+var frontFlags = strings.Fields(`-cl-std=CLC++2021 -cl-no-stdinc -target x86_64-linux-gnu -march=haswell
 	-O3 -Xclang -disable-llvm-passes -ffp-contract=off -fno-math-errno -fPIC -gline-tables-only
 	-Xclang -cl-ext=-cl_khr_fp64,-__opencl_c_fp64,-__opencl_c_program_scope_global_variables,-__opencl_c_device_enqueue,-__opencl_c_pipes
 	-Werror=pre-c++17-compat-pedantic -Wno-unknown-attributes`)
@@ -35,11 +36,24 @@ func (m mode) backFlags() []string {
 	return strings.Fields(flags)
 }
 
+// front runs clang's front end on text, with the header read beforehand, which saves two thirds of the time.
+func (t *toolchain) front(text string, what ...string) ([]byte, error) {
+	header, err := t.cached(".pch", func(path string) error {
+		args := append([]string{"-x", "cl-header", "-Xclang", "-fno-pch-timestamp", "-I", t.include()}, frontFlags...)
+		_, err := t.run("", append(args, "-o", path, filepath.Join(t.include(), "metal_stdlib"))...)
+		return err
+	}, "header", t.include(), fmt.Sprint(frontFlags))
+	if err != nil {
+		return nil, fmt.Errorf("compiling the header: %w", err)
+	}
+	args := append([]string{"-x", "cl", "-include-pch", header, "-I", t.include()}, frontFlags...)
+	return t.run(text, append(args, what...)...)
+}
+
 // checkSyntax asks clang whether it takes text at all. What it accepted once is not asked again.
 func (t *toolchain) checkSyntax(text string) error {
 	_, err := t.cached(".ok", func(path string) error {
-		args := append([]string{"-I", t.include()}, frontFlags...)
-		if _, err := t.run(text, append(args, "-fsyntax-only", "-")...); err != nil {
+		if _, err := t.front(text, "-fsyntax-only", "-"); err != nil {
 			return err
 		}
 		return writeWhole(path, nil)
@@ -47,17 +61,24 @@ func (t *toolchain) checkSyntax(text string) error {
 	return err
 }
 
-// compile makes a shared library of one kernel of text and returns its path.
+// compile makes a shared library of one kernel of text and returns its path. Where accesses are counted, that happens to
+// optimised code: what is left of private variables there is arrays.
 func (t *toolchain) compile(text, function string, m mode) (string, error) {
 	return t.cached(".so", func(path string) error {
-		args := append([]string{"-I", t.include()}, frontFlags...)
-		code, err := t.run(text, append(args, "-S", "-emit-llvm", "-o", "-", "-")...)
+		code, err := t.front(text, "-S", "-emit-llvm", "-o", "-", "-")
 		if err != nil {
 			return err
 		}
 		edited, err := editIR(string(code), function, m)
 		if err != nil {
 			return err
+		}
+		if m.check {
+			small, err := t.run(edited, "-x", "ir", "-O1", "-S", "-emit-llvm", "-Wno-override-module", "-o", "-", "-")
+			if err != nil {
+				return err
+			}
+			edited = instrument(string(small))
 		}
 		_, err = t.run(edited, append(m.backFlags(), "-o", path, "-")...)
 		return err
@@ -68,7 +89,7 @@ func (t *toolchain) compile(text, function string, m mode) (string, error) {
 func (t *toolchain) compileRuntime() (string, error) {
 	return t.cached(".so", func(path string) error {
 		dir := t.include()
-		_, err := t.run("", append(runtimeFlags, "-o", path, dir+"/fiber.c", dir+"/pool.c")...)
+		_, err := t.run("", append(runtimeFlags, "-o", path, dir+"/fiber.c", dir+"/pool.c", dir+"/trace.c")...)
 		return err
 	}, "runtime", fmt.Sprint(runtimeFlags))
 }

@@ -178,6 +178,6 @@ func (p *countPass) Close()                                   {}
 
 type countEvent struct{ value atomic.Uint64 }
 
-func (e *countEvent) Value() uint64                          { return e.value.Load() }
+func (e *countEvent) Value() uint64                           { return e.value.Load() }
 func (e *countEvent) Wait(value uint64, _ time.Duration) bool { return e.value.Load() >= value }
-func (e *countEvent) Close()                                 {}
+func (e *countEvent) Close()                                  {}

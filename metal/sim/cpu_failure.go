@@ -14,6 +14,7 @@ const (
 	failExited
 	failSites
 	failTrace
+	failMemory
 )
 
 // explain turns a failure of the runtime into an error that names the kernel, the thread and the line.
@@ -22,26 +23,32 @@ func (d *cpuDriver) explain(c *cpuDispatch, f *failure) error {
 	text := ""
 	switch f.code {
 	case failBarrier:
-		text = "not all threads reach the threadgroup_barrier" + p.place(f.site)
+		text = "not all threads reach the threadgroup_barrier" + line(f.site)
 		if f.other != 0 && f.other != f.site {
-			text += ": some are at the one" + p.place(f.other)
+			text += ": some are at the one" + line(f.other)
 		}
 	case failExited:
-		text = "lanes have returned before the simdgroup operation" + p.place(f.site)
+		text = "lanes have returned before the simdgroup operation" + line(f.site)
 	case failSites:
-		text = "lanes of a simdgroup are at different places: at the operation" + p.place(f.site) + " and elsewhere" + p.place(f.other)
+		text = "lanes of a simdgroup are at different places: at the operation" + line(f.site) + " and elsewhere" + line(f.other)
+	case failTrace:
+		text = c.complaint(f)
+	case failMemory:
+		return &metal.PassError{Failure: metal.OutOfMemory, Code: int(f.code), Text: "tracing " + p.kernel.Name}
 	}
 	return &metal.PassError{Failure: metal.InvalidUse, Code: int(f.code),
 		Text: fmt.Sprintf("%s, threadgroup %v, thread %d: %s", p.kernel.Name, f.group, f.thread, text)}
 }
 
-// place names the source line of a code address; "" where it is not known.
-func (p *cpuPipeline) place(site uint64) string {
-	if site == 0 {
+// line words where a barrier or simdgroup operation is; code without checks doesn't say.
+func line(n uint64) string {
+	if n == 0 {
 		return ""
 	}
-	if line := sourceLine(p.path, site-uint64(p.entry)+p.offset); line > 0 {
-		return fmt.Sprintf(" of line %d", line)
-	}
-	return ""
+	return fmt.Sprintf(" of line %d", n)
+}
+
+// place names the source line of a code address; "" where it is not known.
+func (p *cpuPipeline) place(site uint64) string {
+	return line(uint64(sourceLine(p.path, site-uint64(p.entry)+p.offset)))
 }

@@ -40,8 +40,9 @@ type cpuPipeline struct {
 	library uintptr
 	entry   uintptr
 	path    string
-	offset  uint64 // of entry in the library
-	memory  int    // bytes of threadgroup arrays
+	offset  uint64  // of entry in the library
+	size    uintptr // of the library in memory
+	memory  int     // bytes of threadgroup arrays
 }
 
 // NewPipeline compiles the kernel for these constants and loads it.
@@ -75,6 +76,11 @@ func (p *cpuPipeline) inspect(function string) error {
 		return fmt.Errorf("reading the compiled kernel: %w", err)
 	}
 	defer f.Close()
+	for _, s := range f.Progs {
+		if s.Type == elf.PT_LOAD {
+			p.size = max(p.size, uintptr(s.Vaddr+s.Memsz))
+		}
+	}
 	symbols, err := f.Symbols()
 	if err != nil {
 		return fmt.Errorf("reading the compiled kernel: %w", err)

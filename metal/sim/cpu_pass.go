@@ -76,6 +76,9 @@ func (d *cpuDriver) execute() {
 
 // run runs the dispatches up to each signal, then signals. After a failure nothing more runs, but waiters are released.
 func (p *cpuPass) run() (err error) {
+	if p.driver.mode.check {
+		err = findHazard(&p.cpuOps)
+	}
 	at := 0
 	for _, s := range p.signals {
 		if err == nil {
@@ -97,10 +100,18 @@ func (d *cpuDriver) runOps(o *cpuOps, from, to int) error {
 	}
 	d.lock.Lock()
 	defer d.lock.Unlock()
+	var traces []trace
+	if d.mode.check {
+		traces = d.watch(o, from, to)
+	}
 	d.args = [5]uintptr{uintptr(unsafe.Pointer(&o.ops[from])), uintptr(to - from), uintptr(d.workers), uintptr(d.seed), uintptr(unsafe.Pointer(&d.failed))}
 	code, _, _ := purego.SyscallN(d.run, d.args[:]...)
 	runtime.KeepAlive(o)
+	runtime.KeepAlive(traces)
 	if code == 0 {
+		if d.options.Exact {
+			return compareTraffic(o, from, traces)
+		}
 		return nil
 	}
 	return d.explain(o.from[from+int(d.failed.op)], &d.failed)

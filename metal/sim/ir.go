@@ -28,9 +28,45 @@ func editIR(code, function string, m mode) (string, error) {
 	if kept != 1 {
 		return "", fmt.Errorf("there is no kernel %s", function)
 	}
+	dropHeaderLines(lines)
+	if m.check {
+		lines = addSites(lines)
+	}
 	code = strings.Join(lines, "\n")
 	if !m.check {
 		code = threadgroupArray.ReplaceAllString(code, "${1}thread_local(localdynamic) ${2}")
 	}
 	return code, nil
+}
+
+var (
+	subprogram = regexp.MustCompile(`^(!\d+) = .*!DISubprogram\(.*\bfile: (!\d+)`)
+	sourceFile = regexp.MustCompile(`^(!\d+) = !DIFile\(filename: "([^"]*)"`)
+	location   = regexp.MustCompile(`,? !dbg (!\d+)`)
+)
+
+// dropHeaderLines takes the line numbers of the header's functions away: what is inlined from there then counts as the line
+// of its caller.
+func dropHeaderLines(lines []string) {
+	files, functions := map[string]string{}, map[string]string{}
+	for _, line := range lines {
+		if m := sourceFile.FindStringSubmatch(line); m != nil {
+			files[m[1]] = m[2]
+		} else if m := subprogram.FindStringSubmatch(line); m != nil {
+			functions[m[1]] = m[2]
+		}
+	}
+	inHeader := false
+	for i, line := range lines {
+		if strings.HasPrefix(line, "define ") {
+			m := location.FindStringSubmatch(line)
+			inHeader = m != nil && files[functions[m[1]]] != "kernel.metal"
+		}
+		if inHeader {
+			lines[i] = location.ReplaceAllString(line, "")
+		}
+		if line == "}" {
+			inHeader = false
+		}
+	}
 }

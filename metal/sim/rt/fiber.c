@@ -23,18 +23,18 @@ struct worker *new_worker(void) {
   return w;
 }
 
-int on_stack(struct worker *w, uintptr_t address) {
-  return address - (uintptr_t)w->stacks < (uintptr_t)MAX_THREADS * STACK;
+int is_private(struct worker *w, uintptr_t address) {
+  return address - (uintptr_t)w->stacks < (uintptr_t)MAX_THREADS * STACK || address - (uintptr_t)w < sizeof *w;
 }
 
-void fail(struct worker *w, uint32_t code, void *site, void *other) {
+void fail(struct worker *w, uint32_t code, uint64_t site, uint64_t other) {
   struct failure *f = &w->failure;
   f->code = code;
   f->op = w->op_index;
   memcpy(f->group, w->group, sizeof f->group);
   f->thread = w->current->index;
-  f->site = (uint64_t)site;
-  f->other = (uint64_t)other;
+  f->site = site;
+  f->other = other;
   void *lost;
   sim_switch(&lost, w->home); // the fibers are abandoned: run_group makes new ones
   abort();
@@ -123,7 +123,7 @@ static void start(struct worker *w) {
   for (uint32_t i = 0; i < w->count; i++) {
     struct fiber *f = &w->fibers[i];
     f->index = i;
-    f->exited = 0;
+    f->exited = f->site = 0;
     f->thread[0] = i % t[0];
     f->thread[1] = i / t[0] % t[1];
     f->thread[2] = i / t[0] / t[1];
@@ -161,8 +161,11 @@ void run_group(struct worker *w, struct op *op, uint32_t group) {
   sim_switch(&w->home, w->current->sp);
 }
 
-// What kernels call. The header declares these. Where threads wait is compared in random order only: such code is compiled
-// without the optimisation that makes two copies of a call.
+// What kernels call. The header declares these.
+
+// sim_site says on which line of the source the meeting or barrier is that follows. Only checked code calls it (ir.go): the
+// address of a call won't do, since the compiler merges calls.
+void sim_site(uint32_t line) { self->current->site = line; }
 
 const void *sim_group(void) { return self->group; }
 const void *sim_thread(void) { return self->current->thread; }
@@ -171,9 +174,8 @@ uint32_t sim_lane(void) { return self->current->index % LANES; }
 void sim_threadgroup_barrier(void) {
   struct worker *w = self;
   struct fiber *f = w->current;
-  void *site = __builtin_return_address(0);
-  if (w->waiting == 0) w->barrier = site;
-  if (w->random && site != w->barrier) fail(w, FAIL_BARRIER, site, w->barrier);
+  if (w->waiting == 0) w->barrier = f->site;
+  if (f->site != w->barrier) fail(w, FAIL_BARRIER, f->site, w->barrier);
   if (++w->waiting == w->count) {
     w->waiting = 0;
     for (uint32_t g = 0; g * LANES < w->count; g++) make_ready(w, g, w->simd[g].full);
@@ -182,15 +184,15 @@ void sim_threadgroup_barrier(void) {
 }
 
 // meet waits for all lanes of the simdgroup to come to the same place. The last calls fold, if there is one, on the slots.
-static char *meet(const void *value, uint32_t size, void (*fold)(void *, uint32_t), void *site) {
+static char *meet(const void *value, uint32_t size, void (*fold)(void *, uint32_t)) {
   struct worker *w = self;
   struct fiber *f = w->current;
   uint32_t lane = f->index % LANES, g = f->index / LANES;
   struct simdgroup *s = &w->simd[g];
   char *slots = s->slots[s->parity];
   memcpy(slots + lane * SLOT, value, size);
-  if (!s->arrived) s->site = site;
-  if (w->random && site != s->site) fail(w, FAIL_SITES, site, s->site);
+  if (!s->arrived) s->site = f->site;
+  if (f->site != s->site) fail(w, FAIL_SITES, f->site, s->site);
   s->arrived |= 1u << lane;
   if (s->arrived == s->full) {
     if (fold) fold(slots, (uint32_t)__builtin_popcount(s->full));
@@ -206,12 +208,12 @@ static char *meet(const void *value, uint32_t size, void (*fold)(void *, uint32_
   return slots;
 }
 
-void sim_simdgroup_barrier(void) { meet(0, 0, 0, __builtin_return_address(0)); }
+void sim_simdgroup_barrier(void) { meet(0, 0, 0); }
 
 // sim_exchange hands size bytes to the other lanes; the slots of all 32 are 16 bytes apart.
-void *sim_exchange(const void *value, uint32_t size) { return meet(value, size, 0, __builtin_return_address(0)); }
+void *sim_exchange(const void *value, uint32_t size) { return meet(value, size, 0); }
 
 // sim_fold is sim_exchange after fold has changed the slots of the given number of lanes.
 void *sim_fold(const void *value, uint32_t size, void (*fold)(void *, uint32_t)) {
-  return meet(value, size, fold, __builtin_return_address(0));
+  return meet(value, size, fold);
 }

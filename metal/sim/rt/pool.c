@@ -105,6 +105,7 @@ static void run_level(struct op *ops, uint32_t first, uint32_t last, uint32_t th
 static void run_alone(struct op *ops, uint32_t first, uint32_t last) {
   struct worker *w = workers[0];
   for (uint32_t i = first; i <= last && !w->failure.code; i++) {
+    if (!trace_begin(&ops[i])) w->failure.code = FAIL_MEMORY, w->failure.op = i;
     uint32_t n = ops[i].count, at = (uint32_t)(w->random % n);
     uint32_t step = (uint32_t)(w->random >> 32) % n | 1;
     for (uint32_t a = step, b = n; b;) { // make step and n coprime
@@ -116,6 +117,7 @@ static void run_alone(struct op *ops, uint32_t first, uint32_t last) {
       w->op_index = i;
       run_group(w, &ops[i], at);
     }
+    trace_end(&ops[i]);
   }
 }
 

@@ -14,9 +14,8 @@ struct bit_xor { template <class T> static T of(T a, T b) { return a ^ b; } };
 namespace metal {
 enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2, mem_texture = 4 };
 inline mem_flags operator|(mem_flags a, mem_flags b) { return (mem_flags)((int)a | (int)b); }
-// The line keeps barriers apart that the compiler would merge.
-inline void threadgroup_barrier(mem_flags, uint line = __builtin_LINE()) { __sim::threadgroup_barrier(line); }
-inline void simdgroup_barrier(mem_flags, uint line = __builtin_LINE()) { __sim::simdgroup_barrier(line); }
+inline void threadgroup_barrier(mem_flags) { __sim::threadgroup_barrier(); }
+inline void simdgroup_barrier(mem_flags) { __sim::simdgroup_barrier(); }
 
 #define __SIM_LANES(T) \
   inline T simd_shuffle(T v, ushort from) { return __sim::shuffle(v, from); } \
