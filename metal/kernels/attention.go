@@ -61,8 +61,8 @@ func (a *Attention) check() error {
 	switch {
 	case a.Splits < 1 || a.Splits > mostSplits:
 		return fmt.Errorf("%d splits: want 1 to %d", a.Splits, mostSplits)
-	case a.MaxLength < 1 || a.MaxLength > min(a.Blocks, a.Entries)*blockTokens:
-		return fmt.Errorf("%d tokens in a cache of %d", a.MaxLength, min(a.Blocks, a.Entries)*blockTokens)
+	case a.MaxLength < 1 || a.MaxLength > a.Blocks*blockTokens:
+		return fmt.Errorf("%d tokens in a cache of %d", a.MaxLength, a.Blocks*blockTokens)
 	case a.Queries.Offset%16 != 0 || a.KV.Offset%16 != 0 || a.Partials.Offset%8 != 0:
 		return fmt.Errorf("queries at byte %d, cache at %d, partials at %d: want multiples of 16, 16 and 8",
 			a.Queries.Offset, a.KV.Offset, a.Partials.Offset)

@@ -17,7 +17,7 @@ type AttentionShape struct {
 	Layer          int // among the Layers attention layers
 	Layers         int
 	Blocks         int // of the cache: bf16 [Blocks][Layers][keys, values][KVHeads][64 tokens][HeadDim]
-	Entries        int // of the block table, that of all sequences
+	Entries        int // of the block table, that of all sequences; 0: as many as its buffer holds
 }
 
 func (a AttentionShape) check() error {
@@ -31,9 +31,9 @@ func (a AttentionShape) check() error {
 		return fmt.Errorf("%d query heads for %d KV heads: want a multiple", a.Heads, a.KVHeads)
 	case a.Heads/a.KVHeads > mostPer:
 		return fmt.Errorf("%d query heads for each KV head: at most %d", a.Heads/a.KVHeads, mostPer)
-	case a.Rotary < 2 || a.Rotary > a.HeadDim || a.Rotary%2 != 0:
+	case a.Rotary < 0 || a.Rotary > a.HeadDim || a.Rotary%2 != 0:
 		return fmt.Errorf("RoPE over %d of %d dims: want an even number within", a.Rotary, a.HeadDim)
-	case a.Layer < 0 || a.Layer >= a.Layers || a.Blocks < 1 || a.Entries < 1:
+	case a.Layer < 0 || a.Layer >= a.Layers || a.Blocks < 1 || a.Entries < 0:
 		return fmt.Errorf("layer %d of %d in %d blocks with %d table entries: no such place", a.Layer, a.Layers, a.Blocks, a.Entries)
 	}
 	return nil
@@ -55,7 +55,7 @@ type AttentionPrep struct {
 	QGain, KGain Ref // f32 [HeadDim], the 1 added
 	Eps          float32
 	Coarse, Fine Ref // RopeTables, at multiples of 8 bytes
-	Positions    int // of RopeTables
+	Positions    int // of RopeTables; 0: as many as the buffer of Coarse holds
 	KV           Ref // the cache
 	Table        Ref // u32 block ids: those of the sequence begin at entry Step.table
 	Step         Ref
@@ -72,8 +72,8 @@ func (s *Set) AttentionPrep(a AttentionPrep) (*metal.Dispatch, error) {
 	if err := a.check(); err != nil {
 		return nil, fmt.Errorf("preparing attention: %w", err)
 	}
-	if a.Positions < 1 || min(a.Q, a.K, a.V) < 0 || a.Coarse.Offset%8 != 0 || a.Fine.Offset%8 != 0 {
-		return nil, fmt.Errorf("preparing attention: %d positions, projections at elements %d, %d and %d, tables at bytes %d and %d: want some, none below 0, and multiples of 8",
+	if min(a.Positions, a.Q, a.K, a.V) < 0 || a.Coarse.Offset%8 != 0 || a.Fine.Offset%8 != 0 {
+		return nil, fmt.Errorf("preparing attention: %d positions, projections at elements %d, %d and %d, tables at bytes %d and %d: want none below 0, and multiples of 8",
 			a.Positions, a.Q, a.K, a.V, a.Coarse.Offset, a.Fine.Offset)
 	}
 	p, err := s.pipeline("attention_prep", "attention_prep", metal.Uint(0, uint32(a.HeadDim)), metal.Uint(1, uint32(a.Rotary/2)))
@@ -85,7 +85,7 @@ func (s *Set) AttentionPrep(a AttentionPrep) (*metal.Dispatch, error) {
 	proj.Reads = 2 * (queries + 2*keys)
 	gain := 4 * int64(a.HeadDim)
 	turns := int64(a.Rotary * 4) // bytes of a position's
-	coarse, fine := a.Coarse.in((int64(a.Positions)+ropeFine-1)/ropeFine*turns), a.Fine.in(ropeFine*turns)
+	coarse, fine := a.Coarse.in((int64(a.Positions)+ropeFine-1)/ropeFine*turns), a.Fine.in(ropeFine*turns) // without RoPE neither is read
 	coarse.Reads, fine.Reads = turns, turns
 	table := a.Table.in(4 * int64(a.Entries))
 	table.Reads = 4
