@@ -84,7 +84,7 @@ func (s *Set) AttentionPrep(a AttentionPrep) (*metal.Dispatch, error) {
 	proj := a.Proj.in(2 * max(int64(a.Q)+2*queries-int64(a.HeadDim), int64(a.K)+keys, int64(a.V)+keys))
 	proj.Reads = 2 * (queries + 2*keys)
 	gain := 4 * int64(a.HeadDim)
-	turns := int64(a.Rotary * 4) // bytes of a position's
+	turns := int64(a.Rotary * 4)                                                                           // bytes of a position's
 	coarse, fine := a.Coarse.in((int64(a.Positions)+ropeFine-1)/ropeFine*turns), a.Fine.in(ropeFine*turns) // without RoPE neither is read
 	coarse.Reads, fine.Reads = turns, turns
 	table := a.Table.in(4 * int64(a.Entries))
