@@ -19,21 +19,42 @@ var frontFlags = strings.Fields(`-cl-std=CLC++2021 -cl-no-stdinc -target x86_64-
 // runtimeFlags make the fiber runtime.
 var runtimeFlags = strings.Fields(`-O2 -fPIC -shared -std=gnu11 -pthread`)
 
+// editRevision stands in the cache's keys. It grows with what is done to code between clang's runs.
+const editRevision = "2"
+
 // mode is how code for the CPU is made.
 type mode struct {
-	check bool // count accesses, run on one thread
-	asan  bool // with AddressSanitizer
+	check bool // with calls that count and compare, on one thread
+	asan  bool // with AddressSanitizer, on one thread
 }
 
 func (m mode) backFlags() []string {
-	flags := "-x ir -O3 -fPIC -shared -nostdlib -Wno-override-module"
+	flags := "-x ir -fPIC -shared -nostdlib -Wno-override-module -O3"
 	if m.check {
-		flags = "-x ir -O1 -fPIC -shared -nostdlib -Wno-override-module -mllvm -tail-dup-placement=false -mllvm -disable-tail-duplicate -mllvm -disable-early-taildup"
+		flags += " -O1"
 	}
 	if m.asan {
-		flags += " -fsanitize=address -shared-libasan"
+		flags += " -O1 -fsanitize=address -shared-libasan -fsanitize-address-use-after-return=never"
 	}
 	return strings.Fields(flags)
+}
+
+// SanitizerLibrary is the path of AddressSanitizer's runtime. In a process that was started with it in LD_PRELOAD, sim:cpu
+// compiles kernels so that every access outside its object ends the process with a report (see simtest.UnderASan).
+func SanitizerLibrary() (string, error) {
+	t, err := newToolchain("")
+	if err != nil {
+		return "", err
+	}
+	out, err := t.run("", "-print-file-name=libclang_rt.asan-x86_64.so")
+	if err != nil {
+		return "", err
+	}
+	path := strings.TrimSpace(string(out))
+	if !filepath.IsAbs(path) {
+		return "", fmt.Errorf("clang-16 has no %s: %w", path, ErrNoCompiler)
+	}
+	return path, nil
 }
 
 // front runs clang's front end on text, with the header read beforehand, which saves two thirds of the time.
@@ -82,7 +103,7 @@ func (t *toolchain) compile(text, function string, m mode) (string, error) {
 		}
 		_, err = t.run(edited, append(m.backFlags(), "-o", path, "-")...)
 		return err
-	}, text, function, fmt.Sprint(m, frontFlags, m.backFlags()))
+	}, text, function, editRevision, fmt.Sprint(m, frontFlags, m.backFlags()))
 }
 
 // compileRuntime makes the shared library of the fiber runtime.

@@ -35,12 +35,12 @@ func openCPU(o Options) (metal.Driver, error) {
 		return nil, err
 	}
 	d := &cpuDriver{cpuRuntime: r, tools: tools, options: o, queue: make(chan *cpuPass, 64), stopped: make(chan struct{})}
-	d.mode = mode{check: o.Check || r.asan, asan: r.asan}
+	d.mode = mode{check: o.Check, asan: r.asan}
 	threads := o.Threads
 	if threads <= 0 {
 		threads = runtime.NumCPU()
 	}
-	if d.mode.check {
+	if d.mode.check || d.mode.asan {
 		threads = 1
 		d.seed = o.Seed
 		if d.seed == 0 {

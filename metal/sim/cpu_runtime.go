@@ -68,8 +68,15 @@ func loadRuntime(t *toolchain) (*cpuRuntime, error) {
 		return nil, fmt.Errorf("loading the simulator's runtime: %w", err)
 	}
 	r := &cpuRuntime{}
-	for name, at := range map[string]*uintptr{"sim_run": &r.run, "sim_threads": &r.threads, "posix_memalign": &r.malloc, "free": &r.free} {
-		if *at, err = purego.Dlsym(library, name); err != nil {
+	for _, f := range []struct {
+		library uintptr
+		name    string
+		at      *uintptr
+	}{
+		{library, "sim_run", &r.run}, {library, "sim_threads", &r.threads},
+		{purego.RTLD_DEFAULT, "posix_memalign", &r.malloc}, {purego.RTLD_DEFAULT, "free", &r.free}, // AddressSanitizer's, where it is loaded
+	} {
+		if *f.at, err = purego.Dlsym(f.library, f.name); err != nil {
 			return nil, fmt.Errorf("loading the simulator's runtime: %w", err)
 		}
 	}

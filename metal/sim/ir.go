@@ -6,6 +6,8 @@ import (
 	"strings"
 )
 
+var functionAttributes = regexp.MustCompile(`(?m)^(attributes #\d+ = \{ )`)
+
 // Threadgroup arrays are internal globals without a value; constants have one.
 var threadgroupArray = regexp.MustCompile(`(?m)^(@\S+ = internal )(global .* undef)`)
 
@@ -33,7 +35,10 @@ func editIR(code, function string, m mode) (string, error) {
 		lines = addSites(lines)
 	}
 	code = strings.Join(lines, "\n")
-	if !m.check {
+	if m.asan {
+		code = functionAttributes.ReplaceAllString(code, "${1}sanitize_address ")
+	}
+	if !m.check && !m.asan {
 		code = threadgroupArray.ReplaceAllString(code, "${1}thread_local(localdynamic) ${2}")
 	}
 	return code, nil
