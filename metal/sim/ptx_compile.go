@@ -27,13 +27,19 @@ func (m *ptxMaker) compile(text string) (string, error) {
 	return string(ptx), err
 }
 
-var complaint = regexp.MustCompile(`(?m)^kernel\.metal:(\d+):\d+: error`)
+var (
+	complaint = regexp.MustCompile(`(?m)^kernel\.metal:(\d+):\d+: error`)
+	named     = regexp.MustCompile(`(?m)^kernel\.metal:(\d+):`)
+)
 
-// firstLine is the line of clang's first error in the kernel's source; 0 if there is none.
+// firstLine is the line of clang's first error in the kernel's source, or the first that it names there because of an
+// error in the header; 0 if there is none.
 func firstLine(text string) int {
 	m := complaint.FindStringSubmatch(text)
 	if m == nil {
-		return 0
+		if m = named.FindStringSubmatch(text); m == nil {
+			return 0
+		}
 	}
 	line, _ := strconv.Atoi(m[1])
 	return line
