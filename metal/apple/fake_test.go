@@ -163,8 +163,11 @@ func (w *world) call(f function, a []uintptr) uintptr {
 }
 
 func cString(at uintptr) string {
-	p := (*[64]byte)(pointer(at))
-	return string(p[:slices.Index(p[:], 0)])
+	var b []byte
+	for ; bytesAt(at, 1)[0] != 0; at++ {
+		b = append(b, bytesAt(at, 1)[0])
+	}
+	return string(b)
 }
 
 // message checks receiver and arguments, then answers.
