@@ -14,7 +14,6 @@ import (
 	"lilypad/metal/kernels/fixture"
 	"lilypad/metal/ref"
 	"lilypad/metal/sim"
-	"lilypad/metal/sim/simtest"
 )
 
 // step is Step of common.metal.
@@ -101,9 +100,7 @@ func every(int) bool { return true }
 
 // TestSampleEqualsTwin: at most Candidates ids, so that the host is never asked.
 func TestSampleEqualsTwin(t *testing.T) {
-	device := simtest.Open(t, sim.Options{})
-	set := kernels.New(device)
-	t.Cleanup(set.Close)
+	device, set := newSet(t, sim.Options{})
 	rapid.Check(t, func(rt *rapid.T) {
 		vocab := rapid.SampledFrom([]int{1, 2, 7, 33, 600, kernels.Candidates}).Draw(rt, "vocab")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "rng"), 1))
@@ -138,9 +135,7 @@ func TestSampleEqualsTwin(t *testing.T) {
 
 // TestSampleVocabulary runs at the vocabulary of Qwen3.6, where tiles are selected before logits.
 func TestSampleVocabulary(t *testing.T) {
-	device := simtest.Open(t, sim.Options{})
-	set := kernels.New(device)
-	t.Cleanup(set.Close)
+	device, set := newSet(t, sim.Options{})
 	const vocab = 248_320
 	rng := rand.New(rand.NewPCG(1, 2))
 	logits := make([]float32, vocab)
@@ -181,9 +176,7 @@ func TestSampleSpecialLogits(t *testing.T) {
 		{"not a number", []float32{1, 2, nan, 0}},
 		{"a negative one", []float32{-nan, 2, 1, 0}},
 	}
-	device := simtest.Open(t, sim.Options{Check: true})
-	set := kernels.New(device)
-	t.Cleanup(set.Close)
+	device, set := newSet(t, sim.Options{Check: true})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, p := range []ref.Sampling{{}, {Temperature: 1e-20}, {Temperature: 1, TopK: 1}, {Temperature: 1, TopP: 1e-20}, {Temperature: 1, TopK: 3}} {
@@ -217,9 +210,7 @@ func TestSampleAsksHost(t *testing.T) {
 		{"a tail that weighs nothing, top-k", tail, ref.Sampling{Temperature: 1, TopK: 50}, false},
 		{"the same tail, hotter", tail, ref.Sampling{Temperature: 2}, true},
 	}
-	device := simtest.Open(t, sim.Options{Check: true})
-	set := kernels.New(device)
-	t.Cleanup(set.Close)
+	device, set := newSet(t, sim.Options{Check: true})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := runSample(device, set, tt.logits, every, tt.p, step{}, []uint32{0})
@@ -247,9 +238,7 @@ func TestSampleStep(t *testing.T) {
 		{"the feed is at its end", step{9, 41, 3, 5, 17, 3, 3, 0}, step{1, 42, 5, 3, 17, 3, 3, 1}},
 		{"the ring goes round", step{9, 41, 3, 5, 17, 0, 0, 3*64 + 63}, step{1, 42, 5, 3, 17, 0, 0, 4 * 64}},
 	}
-	device := simtest.Open(t, sim.Options{Check: true})
-	set := kernels.New(device)
-	t.Cleanup(set.Close)
+	device, set := newSet(t, sim.Options{Check: true})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := runSample(device, set, []float32{0, 2, 1}, every, ref.Sampling{}, tt.before, []uint32{66, 77, 88})
@@ -282,7 +271,8 @@ func TestAdvance(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			device, set, a := newFixtureOn(t, sim.Options{Check: true, Exact: tt.exact}, 1<<12, 1)
+			device, set := newSet(t, sim.Options{Check: true, Exact: tt.exact})
+			a := newArena(t, device, 1<<12, 1)
 			at, feed := a.PutUints(tt.before.words()...), a.PutUints(66, 77, 88)
 			op, err := set.Advance(kernels.Advance{Step: at, Feed: feed, Fed: 3})
 			runFixture(t, device, a, op, err)
