@@ -258,7 +258,7 @@ func (p *parser) function(d decl, i, end int) (int, error) {
 			u.decls = append(u.decls, d)
 			return d.end + 1, nil
 		case ":": // initialisers of members: name(...) or name{...}
-			for j++; j+1 < end && u.isWord(j) && u.tokens[j+1].match > 0; j++ {
+			for j++; j+1 < end && u.isWord(j) && u.tokens[j+1].match > j; j++ {
 				j = u.tokens[j+1].match + 1
 				if !u.is(j, ",") {
 					break

@@ -110,10 +110,16 @@ func (u *Unit) define(t token, rest string) error {
 }
 
 // integer evaluates sums of integer literals and of macros that stand for one: what indices of attributes are made of.
-func (u *Unit) integer(tokens []token) (int, bool) { return u.sum(tokens, 8) }
+func (u *Unit) integer(tokens []token) (int, bool) { return u.sum(tokens, 3) }
+
+// longestSum bounds the work of sum: macros may name macros.
+const longestSum = 15
 
 func (u *Unit) sum(tokens []token, depth int) (int, bool) {
 	total, sign, operand := 0, 1, true
+	if len(tokens) > longestSum {
+		return 0, false
+	}
 	for i := 0; i < len(tokens); i++ {
 		t := tokens[i]
 		if !operand {

@@ -150,6 +150,10 @@ func TestRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	common, err := os.ReadFile(dir + "/common.metal")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".metal") {
 			continue
@@ -159,8 +163,8 @@ func TestRepository(t *testing.T) {
 			t.Fatal(err)
 		}
 		source := string(b)
-		if !strings.Contains(source, "#include <metal_stdlib>") { // it is appended to the common part
-			source = head + source
+		if e.Name() != "common.metal" { // the common part stands in front
+			source = string(common) + source
 		}
 		if _, err := Translate(source); err != nil {
 			t.Errorf("%s: %v", e.Name(), err)
