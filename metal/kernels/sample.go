@@ -35,8 +35,8 @@ const (
 )
 
 // Candidates is the most candidates that the kernel samples from; with more it sets SampleHost. With TopK from 1 to 256
-// only ties, or candidates that crowd into few tiles of the head, can make more; else each logit within 17 temperatures
-// of the largest is one.
+// and four times as many tiles of 32 ids, only ties, or candidates that crowd into few tiles, can make more; else each
+// logit within 17 temperatures of the largest is one.
 const Candidates = 2048
 
 const sampleThreads = 1024 // SAMPLE_THREADS of sample.metal

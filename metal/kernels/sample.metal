@@ -160,16 +160,18 @@ struct Filter {
 
 inline bool passes(Filter f, uint o) { return o >= f.least && exponent(logit_of(o), f.top, f.temperature) >= NEGLIGIBLE; }
 
-// least_of_top bounds the top_k-th largest logit from below: by the top_k-th of the maxima of more disjoint sets of ids
-// than that. `mine` is the largest of a thread's ids. It starts and ends with a barrier.
-inline uint least_of_top(threadgroup ulong* keys, uint top_k, uint mine, uint self) {
-  uint sets = SAMPLE_THREADS, ids = 1;
-  for (; ids < 32 && sets > 4 * top_k; ids *= 2) {
-    mine = max(mine, simd_shuffle_xor(mine, ushort(ids)));
+// least_of_top bounds the top_k-th largest logit from below: by the top_k-th of the maxima of disjoint sets of ids. Four
+// times as many sets, where there are as many parts, make it a close bound, and fewer are faster to sort. `mine` is the
+// largest of a thread's ids. It ends with a barrier.
+inline uint least_of_top(threadgroup ulong* keys, uint top_k, uint mine, uint parts, uint self) {
+  uint used = min(parts, SAMPLE_THREADS), sets = SAMPLE_THREADS, width = 1; // width: threads of a set
+  for (; width < 32 && used >= 8 * top_k; width *= 2) {
+    mine = max(mine, simd_shuffle_xor(mine, ushort(width)));
+    used /= 2;
     sets /= 2;
   }
-  if (self % ids == 0) {
-    keys[self / ids] = ulong(~mine) << 32;
+  if (self % width == 0) {
+    keys[self / width] = ulong(~mine) << 32;
   }
   sort_keys(keys, sets, self);
   const uint least = ~uint(keys[top_k - 1] >> 32);
@@ -278,7 +280,7 @@ kernel void sample_token(
   Filter filter = {0, logit_of(best.order), params->temperature};
   if (flags == 0 && filter.temperature > 0.0f && top_k != 1) {  // the same for all threads
     if (top_k > 0 && top_k <= HEAP_LIMIT) {
-      filter.least = least_of_top(keys, top_k, mine.order, self);
+      filter.least = least_of_top(keys, top_k, mine.order, shape.parts, self);
     }
     if (passes(filter, mine.order)) {
       for (uint i = self; i < shape.parts; i += SAMPLE_THREADS) {

@@ -160,6 +160,24 @@ func TestSampleVocabulary(t *testing.T) {
 	}
 }
 
+// TestSampleSmallVocabulary: with few tiles each of them is a set of its own for the bound of top-k.
+func TestSampleSmallVocabulary(t *testing.T) {
+	device, set := newSet(t, sim.Options{})
+	rng := rand.New(rand.NewPCG(4, 2))
+	logits := make([]float32, 125*32)
+	for i := range logits {
+		logits[i] = float32(rng.NormFloat64())
+	}
+	for _, k := range []int{2, 15, 16, 64, 110} {
+		for position := range 3 {
+			p := ref.Sampling{Temperature: 0.3, TopK: k, Seed: 1}
+			if err := expectSample(device, set, logits, every, p, position+1); err != nil {
+				t.Errorf("top-k %d, position %d: %v", k, position+1, err)
+			}
+		}
+	}
+}
+
 func TestSampleSpecialLogits(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	zero := float32(math.Copysign(0, -1))

@@ -20,10 +20,10 @@ func TestSamplersAgree(t *testing.T) {
 	device := simtest.Open(t, sim.Options{})
 	set := kernels.New(device)
 	t.Cleanup(set.Close)
-	const vocab = 4000
+	const vocab = 32_000
 	has := func(id int32) bool { return id%7 != 3 }
 	host := sample.New(vocab, has)
-	a, err := fixture.New(device, 1<<16, 4)
+	a, err := fixture.New(device, 1<<18, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
