@@ -20,7 +20,7 @@ var frontFlags = strings.Fields(`-cl-std=CLC++2021 -cl-no-stdinc -target x86_64-
 var runtimeFlags = strings.Fields(`-O2 -fPIC -shared -std=gnu11 -pthread`)
 
 // editRevision stands in the cache's keys. It grows with what is done to code between clang's runs.
-const editRevision = "2"
+const editRevision = "3"
 
 // mode is how code for the CPU is made.
 type mode struct {

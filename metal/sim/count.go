@@ -9,12 +9,12 @@ import (
 	"lilypad/metal/sim/msl"
 )
 
-// Tally is what passes of a sim:count device did since it was opened or since the last reset.
+// Tally is what passes of a sim:count device did. It is added to while they are encoded (Options.Tally).
 type Tally struct {
 	Passes     int
 	Dispatches int
 	Barriers   int
-	Levels     int   // runs of dispatches without a barrier between them: the longest chain of a pass
+	Levels     int   // runs of dispatches without a barrier between them: what must happen one after another
 	Read       int64 // unique bytes that dispatches declare to read (Binding.Reads), constants not counted
 	Written    int64
 	Kernels    map[string]KernelTally // by name
@@ -26,24 +26,15 @@ type KernelTally struct {
 	Read, Written int64
 }
 
-// TallyOf returns a copy of the tally of a device that was opened with Target Count; ok is false for other devices.
-func TallyOf(d metal.Driver) (t Tally, ok bool) {
-	c, ok := d.(*counter)
-	if !ok {
-		return Tally{}, false
-	}
-	t = c.tally
-	t.Kernels = make(map[string]KernelTally, len(c.tally.Kernels))
-	for name, k := range c.tally.Kernels {
-		t.Kernels[name] = k
-	}
-	return t, true
-}
-
 // counter is sim:count: it counts passes and runs nothing. Its buffers have a length and no memory.
-type counter struct{ tally Tally }
+type counter struct{ tally *Tally }
 
-func newCounter() *counter { return &counter{Tally{Kernels: map[string]KernelTally{}}} }
+func newCounter(t *Tally) *counter {
+	if t == nil {
+		t = &Tally{}
+	}
+	return &counter{t}
+}
 
 func (c *counter) Info() metal.Info {
 	return metal.Info{Driver: "sim:count", Name: "counting GPU", Family: 7, MaxBuffer: math.MaxInt64, WorkingSet: math.MaxInt64}
@@ -143,7 +134,7 @@ type countPass struct {
 func (p *countPass) Begin() error { p.fresh = true; p.counter.tally.Passes++; return nil }
 
 func (p *countPass) Dispatch(d metal.DriverDispatch) {
-	t, c := &p.counter.tally, d.(*countDispatch)
+	t, c := p.counter.tally, d.(*countDispatch)
 	if p.fresh {
 		t.Levels++
 		p.fresh = false
@@ -151,6 +142,9 @@ func (p *countPass) Dispatch(d metal.DriverDispatch) {
 	t.Dispatches++
 	t.Read += c.read
 	t.Written += c.written
+	if t.Kernels == nil {
+		t.Kernels = map[string]KernelTally{}
+	}
 	k := t.Kernels[c.name]
 	k.Dispatches++
 	k.Read += c.read

@@ -54,7 +54,7 @@ func accesses(name, rest string) []access {
 			kind, function, what = typeOf(parts[0]), "sim_store", "2"
 		}
 		if atomic {
-			pointer, _, _ := strings.Cut(strings.TrimPrefix(parts[1], "ptr "), " ") // "ptr %p monotonic"
+			pointer := parts[1][len("ptr "):strings.LastIndex(parts[1], " ")] // "ptr %p monotonic"
 			return []access{{"sim_atomic", pointer, sizeOf(kind), what}}
 		}
 		return []access{{function, strings.TrimPrefix(parts[1], "ptr "), sizeOf(kind), alignment(parts)}}

@@ -20,7 +20,7 @@ type Target int
 const (
 	CPU   Target = iota // every thread of a kernel is a fiber
 	CUDA                // an NVIDIA GPU
-	Count               // kernels don't run: passes are counted (TallyOf)
+	Count               // kernels don't run: passes are counted (Options.Tally)
 )
 
 // Options say how to simulate. The zero value is fast: sim:cpu on all cores, without checks.
@@ -39,6 +39,8 @@ type Options struct {
 	Seed uint64
 	// Poison fills new buffers with bytes 0xff, which are NaN in every float type, where a real GPU gives zeros.
 	Poison bool
+	// Tally, with Target Count, is what passes are added to. The caller may reset it between passes.
+	Tally *Tally
 	// CacheDir keeps what was compiled; "" for lilypad/sim in the user's cache directory.
 	CacheDir string
 }
@@ -54,7 +56,7 @@ func Open(o Options) (*metal.Device, error) {
 	case CUDA:
 		driver, err = openCUDADriver(o)
 	case Count:
-		driver = newCounter()
+		driver = newCounter(o.Tally)
 	default:
 		err = fmt.Errorf("target %d", o.Target)
 	}
