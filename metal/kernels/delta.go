@@ -64,18 +64,19 @@ func (d *Delta) check() error {
 	return nil
 }
 
-// simdgroups is the most of which each gets a whole number of times four row groups, within limit threads. A row group is
-// the rows that 32 lanes of four key dims or a multiple cover.
+// simdgroups is the most of which each gets a whole number of times the row groups that it holds at once, within limit
+// threads. A row group is the rows that 32 lanes of four key dims or a multiple cover. As in delta.metal.
 func (d *Delta) simdgroups(limit int) int {
-	lanes := d.KeyDim / 4 // of a row
-	for lanes > 32 || lanes%3 == 0 {
-		if lanes%3 == 0 {
-			lanes /= 3
-		} else {
-			lanes /= 2
-		}
+	lanes, rows := d.KeyDim/4, 8 // of a row; row groups
+	switch d.KeyDim {
+	case 32:
+		rows = 4
+	case 96, 192:
+		lanes, rows = lanes/3, 4
+	case 256:
+		lanes, rows = lanes/2, 4
 	}
-	blocks := d.ValueDim * lanes / 32 / 4
+	blocks := d.ValueDim * lanes / metal.SimdWidth / rows
 	n := min(blocks, limit/metal.SimdWidth)
 	for blocks%n != 0 {
 		n--

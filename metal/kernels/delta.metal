@@ -1,7 +1,7 @@
 // One token of the Gated DeltaNet mixer, a threadgroup for each value head: convolution window and SiLU, L2 norms, gates,
 // recurrence, gated norm. A state row (one value dim) belongs to LANES neighbouring lanes, of which each holds VECS times
-// four key dims, and a simdgroup keeps four of its row groups in registers. The loads of the first four come before
-// everything else, since they take longest.
+// four key dims, and a simdgroup keeps ROWS of its row groups in registers. The loads of the first come before everything
+// else, since they take longest.
 //
 // The state slots read and written must be different ones: value heads of the same key head read the window that the
 // first of them writes.
@@ -11,7 +11,6 @@ constant uint VALUE_DIM [[function_constant(1)]];  // a multiple of 32, at most 
 constant uint TAPS [[function_constant(2)]];       // 2 to 8
 
 constant constexpr uint MOST = 256;  // dims of a head
-constant constexpr int ROWS = 4;     // row groups that a simdgroup holds at once
 constant constexpr float L2_EPS = 1e-6f;  // on the sum of squares
 
 struct DeltaParams {
@@ -62,41 +61,54 @@ INLINE float softplus(float x) {
   return max(x, 0.0f) + (u == 1.0f ? t : log(u) * (t / (u - 1.0f)));
 }
 
-// The sum over each LANES neighbouring lanes, in all of them.
-template <int LANES>
-INLINE float sum_over(float x) {
-  if (LANES == 32) return simd_sum(x);
-  x += simd_shuffle_xor(x, 1);
-  x += simd_shuffle_xor(x, 2);
-  x += simd_shuffle_xor(x, 4);
-  if (LANES == 16) x += simd_shuffle_xor(x, 8);
-  return x;
+// Adds up pairs of lanes that differ in bit N, of 2N numbers a lane: it keeps the half that its bit names.
+template <int N>
+INLINE void fold(thread float* v, uint lane) {
+  const bool upper = (lane & N) != 0;
+#pragma unroll
+  for (int i = 0; i < N; i++) {
+    const float a = v[i], b = v[i + N];  // read outside the choice, which else picks addresses, and v leaves its registers
+    v[i] = (upper ? b : a) + simd_shuffle_xor(upper ? a : b, N);
+  }
 }
+
+// The sum over LANES neighbouring lanes of v[lane % N], of N = 4, 8 or 16 numbers a lane, at most LANES.
+template <int LANES, int N>
+INLINE float sum_of_each(thread float* v, uint lane) {
+  if (N == 16) fold<8>(v, lane);
+  if (N >= 8) fold<4>(v, lane);
+  fold<2>(v, lane);
+  fold<1>(v, lane);
+  float sum = v[0];
+  if (N < 8) sum += simd_shuffle_xor(sum, 4);
+  if (N < 16 && LANES > 8) sum += simd_shuffle_xor(sum, 8);
+  if (LANES > 16) sum += simd_shuffle_xor(sum, 16);
+  return sum;
+}
+
+// What the neighbouring lane of index i has.
+template <int LANES>
+INLINE float from_neighbour(float x, uint i, uint lane) { return simd_shuffle(x, ushort(lane / LANES * LANES + i)); }
 
 INLINE float dot4(float4 a, float4 b, float sum) {
   return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
 }
 
-// The four key dims of vector n of this lane, scaled to an L2 norm of `length`.
+// Loads the four key dims of each vector of this lane.
 template <int LANES, int VECS>
-INLINE void unit_vector(thread float4* to, threadgroup const float* from, float length, uint lane) {
-  float sum = 0.0f;
+INLINE void load_dims(thread float4* to, threadgroup const float* from, uint lane) {
 #pragma unroll
   for (int n = 0; n < VECS; n++) {
     threadgroup const float* x = from + (n * LANES + lane % LANES) * 4;
     to[n] = float4(x[0], x[1], x[2], x[3]);
-    sum = dot4(to[n], to[n], sum);
   }
-  const float scale = rsqrt(sum_over<LANES>(sum) + L2_EPS) * length;
-#pragma unroll
-  for (int n = 0; n < VECS; n++) to[n] *= scale;
 }
 
 // Row group r of the simdgroup's holds VALUE_DIM row simdgroups apart from r-1's.
 template <int LANES>
 INLINE uint row_at(uint group, uint lane) { return group * (32 / LANES) + lane / LANES; }
 
-template <int LANES, int VECS>
+template <int LANES, int VECS, int ROWS>
 INLINE void load_rows(thread float4* s, device const float4* from, uint group, uint simdgroups, uint lane) {
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
@@ -108,41 +120,42 @@ INLINE void load_rows(thread float4* s, device const float4* from, uint group, u
 
 // Decays the rows, replaces what they predict for k by what v says, and reads them with q. The read after the write is
 // the read before it plus delta*(k.q), so both sums over a row need only the decayed state.
-template <int LANES, int VECS>
+template <int LANES, int VECS, int ROWS>
 INLINE void advance_rows(thread float4* s, device float4* to, DeltaHead h, thread const float4* k, thread const float4* q,
                          float kq, float alpha, float beta, uint group, uint simdgroups, uint lane) {
-  float predicted[ROWS], read[ROWS];
+  float sums[2 * ROWS];  // of each row what k predicts, then what q reads
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
-    predicted[r] = 0.0f;
-    read[r] = 0.0f;
+    sums[r] = 0.0f;
+    sums[ROWS + r] = 0.0f;
 #pragma unroll
     for (int n = 0; n < VECS; n++) {
       s[r * VECS + n] *= alpha;
-      predicted[r] = dot4(s[r * VECS + n], k[n], predicted[r]);
-      read[r] = dot4(s[r * VECS + n], q[n], read[r]);
+      sums[r] = dot4(s[r * VECS + n], k[n], sums[r]);
+      sums[ROWS + r] = dot4(s[r * VECS + n], q[n], sums[ROWS + r]);
     }
   }
+  const float sum = sum_of_each<LANES, 2 * ROWS>(sums, lane);
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     const uint row = row_at<LANES>(group + r * simdgroups, lane);
-    const float delta = beta * (h.v[row] - sum_over<LANES>(predicted[r]));
-    const float o = fma(delta, kq, sum_over<LANES>(read[r]));
+    const float delta = beta * (h.v[row] - from_neighbour<LANES>(sum, r, lane));
+    const float read = from_neighbour<LANES>(sum, ROWS + r, lane);
     device float4* at = to + row * (KEY_DIM / 4) + lane % LANES;
 #pragma unroll
     for (int n = 0; n < VECS; n++) at[n * LANES] = fma(k[n], float4(delta), s[r * VECS + n]);
-    if (lane % LANES == 0) h.o[row] = o;
+    if (lane % LANES == 0) h.o[row] = fma(delta, kq, read);
   }
 }
 
 // Everything up to the gated norm. A simdgroup of index simd owns the row groups simd, simd+simdgroups, ...
-template <int LANES, int VECS>
+template <int LANES, int VECS, int ROWS>
 INLINE void delta_head(DeltaHead h, device const bfloat* proj, device const float* taps, device const float* decay,
                        device const float* dt_bias, device const bfloat* before, device bfloat* after,
                        device const float4* state_in, device float4* state_out, constant DeltaParams& p, uint head,
                        uint thread_id, uint simd, uint lane) {
   float4 s[ROWS * VECS];
-  load_rows<LANES, VECS>(s, state_in, simd, p.simdgroups, lane);
+  load_rows<LANES, VECS, ROWS>(s, state_in, simd, p.simdgroups, lane);
 
   const uint per = p.value_heads / p.key_heads, key_head = head / per;
   const uint keys = p.key_heads * KEY_DIM, channels = 2 * keys + p.value_heads * VALUE_DIM;
@@ -168,16 +181,28 @@ INLINE void delta_head(DeltaHead h, device const bfloat* proj, device const floa
   const float alpha = h.gates[0], beta = h.gates[1];
 
   float4 k[VECS], q[VECS];
-  unit_vector<LANES, VECS>(k, h.k, 1.0f, lane);
-  unit_vector<LANES, VECS>(q, h.q, rsqrt(float(KEY_DIM)), lane);
-  float kq = 0.0f;
+  load_dims<LANES, VECS>(k, h.k, lane);
+  load_dims<LANES, VECS>(q, h.q, lane);
+  float products[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
-  for (int n = 0; n < VECS; n++) kq = dot4(k[n], q[n], kq);
-  kq = sum_over<LANES>(kq);
+  for (int n = 0; n < VECS; n++) {
+    products[0] = dot4(k[n], k[n], products[0]);
+    products[1] = dot4(q[n], q[n], products[1]);
+    products[2] = dot4(k[n], q[n], products[2]);
+  }
+  const float product = sum_of_each<LANES, 4>(products, lane);
+  const float k_scale = rsqrt(from_neighbour<LANES>(product, 0, lane) + L2_EPS);
+  const float q_scale = rsqrt(from_neighbour<LANES>(product, 1, lane) + L2_EPS) * rsqrt(float(KEY_DIM));
+  const float kq = from_neighbour<LANES>(product, 2, lane) * k_scale * q_scale;
+#pragma unroll
+  for (int n = 0; n < VECS; n++) {
+    k[n] *= k_scale;
+    q[n] *= q_scale;
+  }
   const uint groups = VALUE_DIM * LANES / 32;  // a multiple of simdgroups*ROWS
   for (uint g = simd; g < groups; g += p.simdgroups * ROWS) {
-    if (g != simd) load_rows<LANES, VECS>(s, state_in, g, p.simdgroups, lane);
-    advance_rows<LANES, VECS>(s, state_out, h, k, q, kq, alpha, beta, g, p.simdgroups, lane);
+    if (g != simd) load_rows<LANES, VECS, ROWS>(s, state_in, g, p.simdgroups, lane);
+    advance_rows<LANES, VECS, ROWS>(s, state_out, h, k, q, kq, alpha, beta, g, p.simdgroups, lane);
   }
 }
 
@@ -209,20 +234,22 @@ kernel void delta(
   device const float4* state_in = (device const float4*)(recurrent + (in * p.value_heads + head) * (VALUE_DIM * KEY_DIM));
   device float4* state_out = (device float4*)(recurrent + (to * p.value_heads + head) * (VALUE_DIM * KEY_DIM));
 
-  if (KEY_DIM == 32) delta_head<8, 1>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
-  else if (KEY_DIM == 64) delta_head<16, 1>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
-  else if (KEY_DIM == 96) delta_head<8, 3>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
-  else if (KEY_DIM == 128) delta_head<32, 1>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
-  else if (KEY_DIM == 192) delta_head<16, 3>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
-  else delta_head<32, 2>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
+  if (KEY_DIM == 32) delta_head<8, 1, 4>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
+  else if (KEY_DIM == 64) delta_head<16, 1, 8>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
+  else if (KEY_DIM == 96) delta_head<8, 3, 4>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
+  else if (KEY_DIM == 128) delta_head<32, 1, 8>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
+  else if (KEY_DIM == 192) delta_head<16, 3, 4>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
+  else delta_head<32, 2, 4>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
   threadgroup_barrier(mem_flags::mem_threadgroup);
 
-  float sum = 0.0f;  // of o*o: every simdgroup adds up the whole head, in the same order
+  if (simd * 32 < VALUE_DIM) {
+    float sum = 0.0f;  // of o*o: each of these simdgroups adds up the whole head, in the same order
 #pragma unroll
-  for (uint i = 0; i < VALUE_DIM; i += 32) sum = fma(o[i + lane], o[i + lane], sum);
-  const float scale = rsqrt(simd_sum(sum) / float(VALUE_DIM) + p.eps);
-  for (uint i = thread_id; i < VALUE_DIM; i += p.simdgroups * 32) {
-    const float z = float(proj[p.z + head * VALUE_DIM + i]);
-    out[head * VALUE_DIM + i] = bfloat(o[i] * scale * gain[i] * silu(z));
+    for (uint i = 0; i < VALUE_DIM / 32; i++) sum = fma(o[i * 32 + lane], o[i * 32 + lane], sum);
+    const float scale = rsqrt(simd_sum(sum) / float(VALUE_DIM) + p.eps);
+    for (uint i = thread_id; i < VALUE_DIM; i += p.simdgroups * 32) {
+      const float z = float(proj[p.z + head * VALUE_DIM + i]);
+      out[head * VALUE_DIM + i] = bfloat(o[i] * scale * gain[i] * silu(z));
+    }
   }
 }
