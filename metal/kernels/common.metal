@@ -36,6 +36,24 @@ inline float inverse_rms(device const float* squares, uint parts, uint size, flo
   return rsqrt(simd_sum(sum) / float(size) + eps);
 }
 
+// inverse_rms in two halves, for kernels with other loads to wait for: first what it needs of up to 256 parts is loaded,
+// later summed, in the same order.
+INLINE void load_squares(thread float* v, device const float* squares, uint parts, uint lane) {
+#pragma unroll
+  for (uint i = 0; i < 8; i++) {
+    const float square = squares[min(lane + 32 * i, parts - 1)];
+    v[i] = lane + 32 * i < parts ? square : 0.0f;
+  }
+}
+
+INLINE float inverse_rms_of(thread const float* v, device const float* squares, uint parts, uint size, float eps, uint lane) {
+  float sum = 0.0f;
+#pragma unroll
+  for (uint i = 0; i < 8; i++) sum += v[i];
+  for (uint i = lane + 256; i < parts; i += 32) sum += squares[i];
+  return rsqrt(simd_sum(sum) / float(size) + eps);
+}
+
 // The sum over each 8 neighbouring lanes, in all of them.
 inline float sum_of_eight(float x) {
   x += simd_shuffle_xor(x, 1);

@@ -91,7 +91,7 @@ func (s *Set) linear(l Linear, r route) (*metal.Dispatch, error) {
 		buffers = append(buffers, l.Norm.Squares.in(4*int64(l.Norm.Parts)))
 	}
 	rows := int64(l.W.Rows)
-	groups := (l.W.Rows + r.tile() - 1) / r.tile()
+	tiles := (l.W.Rows + r.tile() - 1) / r.tile()
 	store := storeBF16
 	switch {
 	case l.Residual != nil:
@@ -99,7 +99,7 @@ func (s *Set) linear(l Linear, r route) (*metal.Dispatch, error) {
 		buffers = append(buffers, l.Residual.bindings(l.Residual.H.inout(4*rows), rows)...)
 	case l.Best != nil:
 		name = "linear_best"
-		buffers = append(buffers, l.Out.out(4*rows), l.Best.Allowed.in((rows+31)/32*4), l.Best.Partials.out(8*int64(groups)))
+		buffers = append(buffers, l.Out.out(4*rows), l.Best.Allowed.in((rows+31)/32*4), l.Best.Partials.out(8*int64(tiles)))
 	case l.SwiGLU:
 		store = storeSwiGLU
 		buffers = append(buffers, l.Out.out(rows))
@@ -110,10 +110,10 @@ func (s *Set) linear(l Linear, r route) (*metal.Dispatch, error) {
 		buffers = append(buffers, l.Out.out(2*rows))
 	}
 	constants := append(l.W.constants(0), metal.Uint(3, uint32(r.rows)), metal.Uint(4, uint32(r.split)),
-		metal.Uint(5, uint32(r.sets)), metal.Uint(6, uint32(store)))
+		metal.Uint(5, uint32(r.sets)), metal.Uint(6, uint32(store)), metal.Uint(7, uint32(r.tiles)))
 	p, err := s.pipeline("linear", name, constants...)
 	if err != nil {
 		return nil, err
 	}
-	return s.dispatch(p, buffers, params, metal.Line(groups), metal.Line(r.threads()))
+	return s.dispatch(p, buffers, params, metal.Line((tiles+r.tiles-1)/r.tiles), metal.Line(r.threads()))
 }

@@ -9,6 +9,7 @@ constant uint ROWS [[function_constant(3)]];   // 1, 2, 4 or 8
 constant uint SPLIT [[function_constant(4)]];  // 1, 2, 4 or 8
 constant uint SETS [[function_constant(5)]];   // SETS*ROWS <= 32
 constant uint STORE [[function_constant(6)]];  // how plain outputs are stored
+constant uint TILES [[function_constant(7)]];  // linear_best: tiles of a threadgroup, one after the other
 
 constant constexpr uint STORE_BF16 = 0;
 constant constexpr uint STORE_F32 = 1;
@@ -46,20 +47,23 @@ INLINE void share_rows(threadgroup float* shares, device const uchar* w, device 
     acc[r] = 0.0f;
   }
   add_dots<R>(acc, weights_at(w, p.w), c, rows, x, p.cols, piece * 32 + lane, SPLIT * 32);
-#pragma unroll
-  for (int r = 0; r < R; r++) {
-    const float sum = simd_sum(acc[r]);
-    if (lane == 0) shares[(set * R + r) * SPLIT + piece] = sum;
-  }
+  const float sum = sum_rows<R>(acc, lane);
+  if (lane % (32 / R) == 0) shares[(set * R + lane / (32 / R)) * SPLIT + piece] = sum;
 }
 
-// Every simdgroup leaves its shares; after the barrier, total() of any lane below SETS*ROWS is a row's dot product.
+// The simdgroup leaves its shares of tile number tile.
+INLINE void share_tile(threadgroup float* shares, device const uchar* w, device const bfloat* x, constant LinearParams& p,
+                       uint tile, uint simd, uint lane) {
+  if (ROWS == 1) share_rows<1>(shares, w, x, p, tile, simd, lane);
+  else if (ROWS == 2) share_rows<2>(shares, w, x, p, tile, simd, lane);
+  else if (ROWS == 4) share_rows<4>(shares, w, x, p, tile, simd, lane);
+  else share_rows<8>(shares, w, x, p, tile, simd, lane);
+}
+
+// After it, total() of any lane below SETS*ROWS is a row's dot product.
 INLINE void share(threadgroup float* shares, device const uchar* w, device const bfloat* x, constant LinearParams& p,
                   uint group, uint simd, uint lane) {
-  if (ROWS == 1) share_rows<1>(shares, w, x, p, group, simd, lane);
-  else if (ROWS == 2) share_rows<2>(shares, w, x, p, group, simd, lane);
-  else if (ROWS == 4) share_rows<4>(shares, w, x, p, group, simd, lane);
-  else share_rows<8>(shares, w, x, p, group, simd, lane);
+  share_tile(shares, w, x, p, group, simd, lane);
   threadgroup_barrier(mem_flags::mem_threadgroup);
 }
 
@@ -110,10 +114,13 @@ kernel void linear_normed(
     uint simd [[simdgroup_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]]) {
   threadgroup float shares[SHARES];
-  float scale = 0.0f;
-  if (simd == 0) scale = inverse_rms(squares, p.parts, p.cols, p.eps, lane);
+  float parts[8];
+  if (simd == 0) load_squares(parts, squares, p.parts, lane);
   share(shares, w, x, p, group, simd, lane);
-  if (simd == 0) store(shares, scale, out, p.rows, group, lane);
+  if (simd == 0) {
+    const float scale = inverse_rms_of(parts, squares, p.parts, p.cols, p.eps, lane);
+    store(shares, scale, out, p.rows, group, lane);
+  }
 }
 
 // h += W x, and what the next norm needs of it: h*gain in bf16, and the sums of squares of 8 rows each.
@@ -163,15 +170,18 @@ kernel void linear_best(
     uint simd [[simdgroup_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]]) {
   threadgroup float shares[SHARES];
-  float scale = 0.0f;
-  if (simd == 0) scale = inverse_rms(squares, p.parts, p.cols, p.eps, lane);
-  share(shares, w, x, p, group, simd, lane);
-  if (simd == 0) {
-    const uint row = group * SETS * ROWS + lane;
+  const uint tile_rows = SETS * ROWS, tile_shares = tile_rows * SPLIT;
+  float parts[8];
+  load_squares(parts, squares, p.parts, lane);
+  for (uint t = 0; t < TILES; t++) share_tile(shares + t * tile_shares, w, x, p, group * TILES + t, simd, lane);
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  const float scale = inverse_rms_of(parts, squares, p.parts, p.cols, p.eps, lane);
+  for (uint t = simd; t < TILES; t += SETS * SPLIT) {
+    const uint tile = group * TILES + t, row = tile * tile_rows + lane;
     float y = -INFINITY;
     bool may = false;
-    if (lane < SETS * ROWS && row < p.rows) {
-      y = total(shares, lane) * scale;
+    if (lane < tile_rows && row < p.rows) {
+      y = total(shares + t * tile_shares, lane) * scale;
       logits[row] = y;
       may = (allowed[row / 32] >> (row % 32) & 1u) != 0u;
     }
@@ -179,6 +189,8 @@ kernel void linear_best(
     const float top = simd_max(may && !nan ? y : -INFINITY);
     const uint best = simd_min(may && !nan && y == top ? row : 0xffffffffu);
     const uint bad = simd_min(may && nan ? row : 0xffffffffu);
-    if (lane == 0) partials[group] = bad != 0xffffffffu ? uint2(0x7fc00000u, bad) : uint2(as_type<uint>(top), best);
+    if (lane == 0 && tile * tile_rows < p.rows) {
+      partials[tile] = bad != 0xffffffffu ? uint2(0x7fc00000u, bad) : uint2(as_type<uint>(top), best);
+    }
   }
 }

@@ -5,6 +5,7 @@ type route struct {
 	rows  int // of a set of simdgroups: 1, 2, 4 or 8
 	split int // simdgroups of a set, which share its columns: 1, 2, 4 or 8
 	sets  int // of a threadgroup
+	tiles int // of a threadgroup of Best, one after the other; else 1
 }
 
 // tile is the rows of a threadgroup.
@@ -44,10 +45,7 @@ func chooseRoute(rows, units, cores int, l limits) route {
 		cores = 40
 	}
 	wanted := min(max(64*cores, 512), 3000)
-	r := route{rows: 4, split: 1}
-	if rows >= 32*wanted {
-		r.rows = 8
-	}
+	r := route{rows: 4, split: 1, tiles: 1}
 	few := func() bool { return (rows+r.rows-1)/r.rows*r.split < wanted }
 	least := func(rows int) int { return (l.tile + rows - 1) / rows } // sets
 	for few() && units >= 64*r.split && 2*r.split*least(r.rows) <= maxSimdgroups {
@@ -57,5 +55,8 @@ func chooseRoute(rows, units, cores int, l limits) route {
 		r.rows /= 2
 	}
 	r.sets = max(4/r.split, least(r.rows))
+	if l.tile == bestTile && rows >= 4*bestTile*wanted/r.sets {
+		r.tiles = 4 // still as many simdgroups as wanted, which begin and end less often
+	}
 	return r
 }

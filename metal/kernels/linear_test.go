@@ -122,17 +122,21 @@ func TestLinearRoutes(t *testing.T) {
 	m, twin := b.Matrix(kernels.Format{Bits: 4, Group: 64}, rows, cols)
 	x := b.Normal(cols, 0, 1)
 	norm, factor := b.norm(cols)
-	want := ref.Linear(twin, x, factor)
 	l := kernels.Linear{W: m, X: b.PutBfloats(x), Norm: norm}
+	want := ref.Linear(twin, x, factor)
 	for _, r := range spreads(false) {
 		name := fmt.Sprintf("%+v", r)
 		l := l
-		l.Out, l.OutType = b.Room(4*rows), kernels.F32
-		b.run(b.set.LinearBy(l, r))
-		b.floats(name, l.Out, want)
-		l.Out, l.OutType = b.Room(2*rows), kernels.BF16
-		b.run(b.set.LinearBy(l, r))
-		b.bfloats(name, l.Out, want)
+		if r.Rows%4 == 0 {
+			l.Out, l.OutType = b.Room(4*rows), kernels.F32
+			b.run(b.set.LinearBy(l, r))
+			b.floats(name, l.Out, want)
+		} else {
+			l.Out = b.Room(2 * rows)
+			b.run(b.set.LinearBy(l, r))
+			b.bfloats(name, l.Out, want)
+		}
+		l.OutType = kernels.BF16
 		if r.Rows > 1 {
 			l.Out, l.SwiGLU = b.Room(rows), true
 			b.run(b.set.LinearBy(l, r))
@@ -207,8 +211,8 @@ func TestLinearBest(t *testing.T) {
 			l := kernels.Linear{W: m, X: b.PutBfloats(x), Norm: norm, Out: b.Room(4 * rows), OutType: kernels.F32,
 				Best: &kernels.Best{Partials: b.Room(int64(8 * parts)), Allowed: b.PutUints(allowed...)}}
 			want := ref.Linear(b.Decode(m), x, factor)
-			for _, split := range []int{1, 2} {
-				b.run(b.set.LinearBy(l, kernels.Spread{Rows: 4, Split: split, Sets: tile / 4}))
+			for _, r := range []kernels.Spread{{Rows: 4, Split: 2, Sets: tile / 4}, {Rows: 8, Split: 1, Sets: tile / 8, Tiles: 4}} {
+				b.run(b.set.LinearBy(l, r))
 				b.floats("logits", l.Out, want)
 				words := b.Uints(l.Best.Partials, 2*parts)
 				for i, w := range ref.Best(b.Floats(l.Out, rows), allowed, tile) {
@@ -239,14 +243,14 @@ func TestChooseRoute(t *testing.T) {
 		l                  kernels.Linear
 		want               kernels.Spread
 	}{
-		{"GDN projections", 12352, 64, 40, kernels.Linear{}, kernels.Spread{Rows: 4, Split: 1, Sets: 4}},
-		{"out projection", 2048, 128, 40, residual, kernels.Spread{Rows: 2, Split: 4, Sets: 4}},
-		{"router", 257, 64, 40, kernels.Linear{}, kernels.Spread{Rows: 1, Split: 2, Sets: 2}},
-		{"shared gate and up", 1024, 64, 40, kernels.Linear{SwiGLU: true}, kernels.Spread{Rows: 2, Split: 2, Sets: 2}},
-		{"head", 248320, 64, 40, best, kernels.Spread{Rows: 8, Split: 1, Sets: 4}},
-		{"out projection of a small GPU", 2048, 128, 8, residual, kernels.Spread{Rows: 4, Split: 1, Sets: 4}},
-		{"one unit", 64, 1, 40, residual, kernels.Spread{Rows: 1, Split: 1, Sets: 8}},
-		{"a small head", 64, 8, 40, best, kernels.Spread{Rows: 4, Split: 1, Sets: 8}},
+		{"GDN projections", 12352, 64, 40, kernels.Linear{}, kernels.Spread{Rows: 4, Split: 1, Sets: 4, Tiles: 1}},
+		{"out projection", 2048, 128, 40, residual, kernels.Spread{Rows: 2, Split: 4, Sets: 4, Tiles: 1}},
+		{"router", 257, 64, 40, kernels.Linear{}, kernels.Spread{Rows: 1, Split: 2, Sets: 2, Tiles: 1}},
+		{"shared gate and up", 1024, 64, 40, kernels.Linear{SwiGLU: true}, kernels.Spread{Rows: 2, Split: 2, Sets: 2, Tiles: 1}},
+		{"head", 248320, 64, 40, best, kernels.Spread{Rows: 4, Split: 1, Sets: 8, Tiles: 4}},
+		{"out projection of a small GPU", 2048, 128, 8, residual, kernels.Spread{Rows: 4, Split: 1, Sets: 4, Tiles: 1}},
+		{"one unit", 64, 1, 40, residual, kernels.Spread{Rows: 1, Split: 1, Sets: 8, Tiles: 1}},
+		{"a small head", 64, 8, 40, best, kernels.Spread{Rows: 4, Split: 1, Sets: 8, Tiles: 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
