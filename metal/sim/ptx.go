@@ -62,7 +62,7 @@ func (m *ptxMaker) kernel(s *ptxSource, function string, constants []metal.Const
 	if ptx, err := os.ReadFile(path); err == nil {
 		return newPTXKernel(k, string(ptx)), nil
 	}
-	ptx, err := m.compile(text)
+	ptx, err := m.compile(text, function)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (m *ptxMaker) kernel(s *ptxSource, function string, constants []metal.Const
 // ptxKey names a kernel's PTX by everything that it depends on but the compiler's version.
 func ptxKey(text, function string) string {
 	h := sha256.New()
-	fmt.Fprintln(h, ptxRevision, ptxFlags, function, runtimeHash())
+	fmt.Fprintln(h, ptxRevision, ptxFrontFlags, ptxBackFlags, function, runtimeHash())
 	h.Write([]byte(text))
 	return fmt.Sprintf("%x", h.Sum(nil)[:16])
 }
