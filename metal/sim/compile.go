@@ -112,7 +112,7 @@ func (t *toolchain) compileRuntime() (string, error) {
 		dir := t.include()
 		_, err := t.run("", append(runtimeFlags, "-o", path, dir+"/fiber.c", dir+"/pool.c", dir+"/trace.c")...)
 		return err
-	}, "runtime", fmt.Sprint(runtimeFlags))
+	}, "runtime", runtimeHash(), fmt.Sprint(runtimeFlags))
 }
 
 // findKernel returns a kernel of u that drivers can run.

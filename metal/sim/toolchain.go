@@ -24,7 +24,7 @@ var runtimeFiles embed.FS
 // toolchain is clang, and a directory of what it made.
 type toolchain struct {
 	clang string // path
-	id    string // changes when clang or the files of rt do
+	id    string // changes when clang or the header does
 	dir   string // the cache
 }
 
@@ -39,7 +39,7 @@ func newToolchain(cacheDir string) (*toolchain, error) {
 		return nil, fmt.Errorf("looking at clang: %w", err)
 	}
 	t := &toolchain{clang: clang}
-	t.id = fmt.Sprintln(clang, info.Size(), info.ModTime().UnixNano(), runtimeHash())
+	t.id = fmt.Sprintln(clang, info.Size(), info.ModTime().UnixNano(), headerHash())
 	t.dir = cachePath(cacheDir)
 	if err := os.MkdirAll(t.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making the cache of compiled kernels: %w", err)
@@ -59,16 +59,27 @@ func cachePath(given string) string {
 	return filepath.Join(base, "lilypad", "sim")
 }
 
-// runtimeHash identifies the contents of the embedded files.
-var runtimeHash = sync.OnceValue(func() string {
+// runtimeHash identifies the embedded files.
+var runtimeHash = sync.OnceValue(func() string { return hashFiles(func(string) bool { return true }) })
+
+// headerHash identifies what kernels for the CPU include.
+var headerHash = sync.OnceValue(func() string {
+	return hashFiles(func(name string) bool {
+		return name == "metal_stdlib" || strings.HasSuffix(name, ".h") && name != "sim.h" && !strings.HasPrefix(name, "ptx")
+	})
+})
+
+func hashFiles(wanted func(name string) bool) string {
 	h := sha256.New()
 	_ = eachRuntimeFile(func(name string, data []byte) error {
-		fmt.Fprintln(h, name, len(data))
-		h.Write(data)
+		if wanted(name) {
+			fmt.Fprintln(h, name, len(data))
+			h.Write(data)
+		}
 		return nil
 	})
 	return fmt.Sprintf("%x", h.Sum(nil)[:12])
-})
+}
 
 func eachRuntimeFile(do func(name string, data []byte) error) error {
 	return fs.WalkDir(runtimeFiles, "rt", func(path string, d fs.DirEntry, err error) error {
