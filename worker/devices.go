@@ -1,5 +1,3 @@
-//go:build wip
-
 package worker
 
 import (
@@ -16,8 +14,10 @@ import (
 // devices open the GPUs that a backend can compute on, by the backend's name; threads is the number that a simulated one
 // may use, 0 for all cores.
 var devices = map[string]func(threads int) (*metal.Device, error){
-	"metal":    func(int) (*metal.Device, error) { return apple.Open() },
-	"sim:cpu":  func(threads int) (*metal.Device, error) { return sim.Open(sim.Options{Target: sim.CPU, Threads: threads}) },
+	"metal": func(int) (*metal.Device, error) { return apple.Open() },
+	"sim:cpu": func(threads int) (*metal.Device, error) {
+		return sim.Open(sim.Options{Target: sim.CPU, Threads: threads})
+	},
 	"sim:cuda": func(int) (*metal.Device, error) { return sim.Open(sim.Options{Target: sim.CUDA}) },
 }
 

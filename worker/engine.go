@@ -66,7 +66,7 @@ func New(opt Options) *Engine {
 
 // Hello implements protocol.Engine.
 func (e *Engine) Hello(context.Context) (protocol.Hello, error) {
-	h := protocol.Hello{Version: protocol.Version, PID: os.Getpid(), Backend: defaultBackend}
+	h := protocol.Hello{Version: protocol.Version, PID: os.Getpid(), Backend: cpuBackend}
 	if l, err := e.model(); err == nil {
 		h.Loaded, h.Backend, h.Numerics = true, l.backendName, l.info.Numerics
 	}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -171,7 +172,7 @@ func checkpointInterval(b state.Backend) int {
 }
 
 func checkLoad(req protocol.LoadRequest) error {
-	if _, err := backendName(req.Backend); err != nil {
+	if err := checkBackend(req.Backend); err != nil {
 		return err
 	}
 	if req.Context < 0 || req.StateBudget < 0 || req.Parallel < 0 || req.Parallel > mostParallel {
@@ -211,13 +212,18 @@ func (e *Engine) openModel(req protocol.LoadRequest, progress func(done, total i
 	if req.StateBudget == 0 {
 		req.StateBudget = defaultBudget(physicalMemory(), ck.Bytes)
 	}
-	name, err := backendName(req.Backend)
+	backend, name, err := OpenBackend(req.Backend, ck, BackendOptions{
+		Context: req.Context, Limit: req.StateBudget, Threads: e.opt.Threads, OnLayer: e.opt.Heartbeat.Layer,
+		Progress: progress, Allowed: tok.Has, Log: e.log,
+	})
 	if err != nil {
 		return nil, err
 	}
-	backend, err := OpenBackend(name, ck, BackendOptions{Context: req.Context, Limit: req.StateBudget, Threads: e.opt.Threads, OnLayer: e.opt.Heartbeat.Layer})
-	if err != nil {
-		return nil, err
+	if name != cpuBackend { // its weights are copied: the mapping and what was quantised can go
+		ck.Weights = checkpoint.Weights{}
+		if err := ck.Close(); err != nil {
+			return nil, errors.Join(err, backend.Close())
+		}
 	}
 	return &opened{
 		info: describe(ck, tok, backend, req), backend: backend, name: name, budget: req.StateBudget, tokenizer: tok,

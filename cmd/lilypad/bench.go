@@ -28,6 +28,8 @@ type benchOptions struct {
 	prompt, decode, rounds int
 	boundary, recovery     bool
 	json                   bool
+	synthetic, contexts    string
+	kernels                bool
 }
 
 // benchReport is what a run measured. Times are medians over the rounds.
@@ -70,6 +72,13 @@ token. Prompts are random tokens that no cache has seen.`,
 			if o.prompt < 1 || o.decode < 2 || o.rounds < 1 {
 				return fmt.Errorf("prompt is %d, decode %d, rounds %d; they must be at least 1, 2 and 1", o.prompt, o.decode, o.rounds)
 			}
+			if o.synthetic != "" {
+				contexts, err := parseContexts(o.contexts)
+				if err != nil {
+					return err
+				}
+				return failed(synthetic(e, cfg.Backend, contexts, o))
+			}
 			return failed(bench(e, cfg, o))
 		},
 	}
@@ -80,6 +89,9 @@ token. Prompts are random tokens that no cache has seen.`,
 	f.IntVar(&o.rounds, "rounds", 5, "times that each measurement is repeated")
 	f.BoolVar(&o.boundary, "boundary", true, "measure the process boundary, for which the model is loaded in this process too")
 	f.BoolVar(&o.recovery, "recovery", true, "kill the worker and measure until the next token")
+	f.StringVar(&o.synthetic, "synthetic", "", "instead, decode on the GPU with random weights of this `shape`: qwen3.6-35b-a3b, or that with :LAYERS behind it")
+	f.StringVar(&o.contexts, "contexts", "256,4096,32768", "`tokens` of context at which --synthetic decodes")
+	f.BoolVar(&o.kernels, "kernels", false, "with --synthetic, time each kind of kernel too")
 	f.BoolVar(&o.json, "json", false, "print JSON instead of a table")
 	return cmd
 }

@@ -1,5 +1,3 @@
-//go:build wip
-
 package main
 
 import (
@@ -47,10 +45,10 @@ type kernelRate struct {
 }
 
 // synthetic measures decode of random weights made in device memory.
-func synthetic(e *env, backend, name string, contexts []int, tokens int, kernels, asJSON bool) error {
+func synthetic(e *env, backend string, contexts []int, o benchOptions) error {
 	runtime.LockOSThread() // where a GPU driver wants all its work
 	defer runtime.UnlockOSThread()
-	ck, err := gpu.Synthetic(name)
+	ck, err := gpu.Synthetic(o.synthetic)
 	if err != nil {
 		return err
 	}
@@ -64,7 +62,7 @@ func synthetic(e *env, backend, name string, contexts []int, tokens int, kernels
 	defer d.Close()
 	longest := 0
 	for _, c := range contexts {
-		longest = max(longest, c+4*tokens+256)
+		longest = max(longest, c+4*o.decode+256)
 	}
 	start := time.Now()
 	m, err := gpu.New(d, ck, gpu.Options{Context: longest})
@@ -75,16 +73,16 @@ func synthetic(e *env, backend, name string, contexts []int, tokens int, kernels
 	info := d.Info()
 	r := syntheticReport{
 		Date: time.Now().UTC().Truncate(time.Second), Version: version(), Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
-		GPU: info.Name, Driver: info.Driver, Model: name, Weights: m.WeightBytes(), Load: time.Since(start).Seconds(),
+		GPU: info.Name, Driver: info.Driver, Model: o.synthetic, Weights: m.WeightBytes(), Load: time.Since(start).Seconds(),
 	}
 	for _, c := range contexts {
-		speed, err := syntheticDecode(m, c, tokens, kernels)
+		speed, err := syntheticDecode(m, c, o.decode, o.kernels)
 		if err != nil {
 			return fmt.Errorf("context %d: %w", c, err)
 		}
 		r.Contexts = append(r.Contexts, speed)
 	}
-	if asJSON {
+	if o.json {
 		out := json.NewEncoder(e.stdout)
 		out.SetIndent("", "  ")
 		return out.Encode(r)

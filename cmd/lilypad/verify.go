@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +41,8 @@ The tolerance follows the file's "dtype": float32 on the CPU backend allows 0.00
 }
 
 func verify(e *env, modelDir, file, backendName string, quantize int) error {
+	runtime.LockOSThread() // where a GPU driver wants all its work
+	defer runtime.UnlockOSThread()
 	g, err := readGolden(file)
 	if err != nil {
 		return err
@@ -49,7 +52,7 @@ func verify(e *env, modelDir, file, backendName string, quantize int) error {
 		return err
 	}
 	defer ck.Close()
-	backend, err := worker.OpenBackend(backendName, ck, worker.BackendOptions{Context: g.longest()})
+	backend, _, err := worker.OpenBackend(backendName, ck, worker.BackendOptions{Context: g.longest()})
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func Flags(flags *pflag.FlagSet) {
 	flags.String(ConfigFlag, "", "configuration `file` (yaml, toml or json); default lilypad.yaml, .toml or .json in --data")
 	flags.String("listen", "127.0.0.1:8383", "`address` of the API, on this machine only; port 0 takes a free one")
 	flags.String("model", "", "checkpoint `directory`; default the embedded demo checkpoint")
-	flags.String("backend", "", "`name` of the backend (cpu); default the best one of this machine")
+	flags.String("backend", "", "`name` of what computes: metal, cpu, or a simulated GPU, sim:cpu or sim:cuda; default metal where it works, else cpu")
 	flags.String("data", "", "`directory` for all that lilypad keeps; default the user's data directory")
 	flags.Int("context", 0, "most `tokens` of one conversation; default the model's own, at most 32768")
 	flags.Int("quantize", 0, "`bits` (4 or 8) to which a checkpoint stored unquantised is quantised while loading")
