@@ -141,7 +141,7 @@ var moeShapes = []struct {
 	moeShape
 	formats []kernels.Format
 }{
-	{"demo", moeShape{16, 4, 64, 256, 64, kernels.Format{Bits: 4, Group: 32}}, []kernels.Format{{Bits: 4, Group: 64}, {Bits: 8, Group: 64}, {Bits: 2, Group: 32}}},
+	{"demo", moeShape{16, 4, 64, 256, 64, kernels.Format{Bits: 4, Group: 64}}, []kernels.Format{{Bits: 4, Group: 64}, {Bits: 8, Group: 64}, {Bits: 2, Group: 32}}},
 	{"one slot", moeShape{3, 1, 128, 128, 384, kernels.Format{Bits: 8, Group: 64}}, []kernels.Format{{Bits: 4, Group: 128, Type: kernels.F32}, {Bits: 3, Group: 32}}},
 	{"odd", moeShape{7, 5, 96, 160, 32, kernels.Format{}}, []kernels.Format{{Bits: 5, Group: 32}, {Type: kernels.BF16}, {Bits: 4, Group: 32, Type: kernels.F16}}},
 	{"many slots", moeShape{20, 16, 32, 64, 64, kernels.Format{Bits: 6, Group: 64, Type: kernels.F16}}, []kernels.Format{{Bits: 6, Group: 32}, {Type: kernels.F32}}},
