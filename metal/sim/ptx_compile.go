@@ -8,7 +8,7 @@ import (
 )
 
 // ptxTarget chooses the machine: sm_80 knows all that kernels use.
-const ptxTarget = " -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -target-feature -Xclang +ptx78 -S -o - -"
+const ptxTarget = " -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -target-feature -Xclang +ptx78 -S"
 
 // ptxFrontFlags turn MSL, rewritten, into LLVM's language: switches F1, F2 and F4 of what MSL demands, and no fast math.
 // Program scope and the generic address space stay on, since constant pointers are global ones here: sim:cpu's compiler is
@@ -29,12 +29,25 @@ func (m *ptxMaker) compile(text, function string) (string, error) {
 		}
 		m.tools = tools
 	}
-	code, err := m.tools.run(text, append([]string{"-I", m.tools.include()}, ptxFrontFlags...)...)
+	front := append([]string{"-I", m.tools.include()}, ptxFrontFlags...)
+	header, err := m.header(front)
 	if err != nil {
 		return "", err
 	}
-	ptx, err := m.tools.run(hideKernels(string(code), function), ptxBackFlags...)
+	code, err := m.tools.run(text, append(front, "-Xclang", "-include-pch", "-Xclang", header, "-o", "-", "-")...)
+	if err != nil {
+		return "", err
+	}
+	ptx, err := m.tools.run(hideKernels(string(code), function), append(ptxBackFlags, "-o", "-", "-")...)
 	return string(ptx), err
+}
+
+// header is metal_stdlib as the compiler keeps it after reading, which takes most of its time.
+func (m *ptxMaker) header(front []string) (string, error) {
+	return m.tools.cached(".pch", func(path string) error {
+		_, err := m.tools.run("#include <metal_stdlib>\n", append(front, "-Xclang", "-emit-pch", "-o", path, "-")...)
+		return err
+	}, fmt.Sprint(front))
 }
 
 var (
