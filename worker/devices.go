@@ -21,8 +21,12 @@ var devices = map[string]func(threads int) (*metal.Device, error){
 	"sim:cuda": func(int) (*metal.Device, error) { return sim.Open(sim.Options{Target: sim.CUDA}) },
 }
 
-// OpenDevice opens the GPU of the named backend; "cpu" has none. What is made of it belongs to the calling OS thread.
+// OpenDevice opens the GPU of the named backend; "cpu" has none. "sim:count", which computes nothing, is no backend, but
+// a device. What is made of it belongs to the calling OS thread.
 func OpenDevice(name string, threads int) (*metal.Device, error) {
+	if name == "sim:count" {
+		return sim.Open(sim.Options{Target: sim.Count})
+	}
 	open, ok := devices[name]
 	if !ok {
 		return nil, invalid("backend %q computes on no GPU", name)

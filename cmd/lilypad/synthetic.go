@@ -65,7 +65,7 @@ func synthetic(e *env, backend string, contexts []int, o benchOptions) error {
 		longest = max(longest, c+4*o.decode+256)
 	}
 	start := time.Now()
-	m, err := gpu.New(d, ck, gpu.Options{Context: longest})
+	m, err := gpu.New(d, ck, gpu.Options{Context: longest, Empty: d.Info().Driver == "sim:count"})
 	if err != nil {
 		return err
 	}
