@@ -91,23 +91,37 @@ struct Cache {
   device const uint* table;
 };
 
+// Loads T rows of V dims, from row t of the sequence on, out of the block at `rows`. Rows from last on are replaced by the
+// one before.
+template <int V, int T>
+INLINE void load_tokens(thread uint* w, device const bfloat* rows, uint t, uint last) {
+#pragma unroll
+  for (int i = 0; i < T; i++) load_packed<V>(w + i * ((V + 1) / 2), rows + min(t + i, last - 1) % BLOCK * HEAD_DIM);
+}
+
+// Where the keys of a token's block begin; its values follow those of all KV heads.
+INLINE device const bfloat* block_of(Cache cache, constant AttentionParams& p, uint kv_head, uint t) {
+  const ulong block = cache.table[t / BLOCK];
+  return cache.kv + ((block * p.layers + p.layer) * 2 * p.kv_heads + kv_head) * (BLOCK * HEAD_DIM);
+}
+
 // Goes through the tokens first, first+stride, ... below last, T at each place; first and stride are multiples of T, which
-// divides BLOCK.
+// divides BLOCK. Values are loaded before the scores are computed, and the next keys right after, into the registers of
+// these.
 template <int V, int B, int T>
 INLINE void attend(thread float* acc, thread Running& run, thread const float* q, Cache cache,
                    constant AttentionParams& p, uint kv_head, uint first, uint last, uint stride, uint lane) {
   constexpr int WORDS = (V + 1) / 2;
   const uint mine = lane % (T * B) / B;  // the token whose score this lane gets
+  const uint to_values = p.kv_heads * (BLOCK * HEAD_DIM) + lane * V;
+  uint k[T * WORDS], v[T * WORDS];
+  device const bfloat* block = cache.kv;
+  if (first < last) {
+    block = block_of(cache, p, kv_head, first);
+    load_tokens<V, T>(k, block + lane * V, first, last);
+  }
   for (uint t = first; t < last; t += stride) {
-    const ulong block = cache.table[t / BLOCK];
-    const ulong place = ((block * p.layers + p.layer) * 2 * p.kv_heads + kv_head) * (BLOCK * HEAD_DIM) + lane * V;
-    device const bfloat* keys = cache.kv + place;
-    device const bfloat* values = keys + ulong(p.kv_heads) * (BLOCK * HEAD_DIM);
-    uint k[T * WORDS], v[T * WORDS];
-#pragma unroll
-    for (int i = 0; i < T; i++) load_packed<V>(k + i * WORDS, keys + min(t + i, last - 1) % BLOCK * HEAD_DIM);
-#pragma unroll
-    for (int i = 0; i < T; i++) load_packed<V>(v + i * WORDS, values + min(t + i, last - 1) % BLOCK * HEAD_DIM);
+    load_tokens<V, T>(v, block + to_values, t, last);
     float score[T * B];
 #pragma unroll
     for (int i = 0; i < T; i++) {
@@ -119,6 +133,10 @@ INLINE void attend(thread float* acc, thread Running& run, thread const float* q
 #pragma unroll
         for (int j = 0; j < V; j++) score[i * B + g] = fma(q[g * V + j], x[j], score[i * B + g]);
       }
+    }
+    if (t + stride < last) {
+      block = block_of(cache, p, kv_head, t + stride);
+      load_tokens<V, T>(k, block + lane * V, t + stride, last);
     }
     const float s = sum_of_each<T * B>(score, lane);
     const bool real = t + mine < last;
