@@ -17,7 +17,7 @@ var frontFlags = strings.Fields(`-cl-std=CLC++2021 -cl-no-stdinc -target x86_64-
 	-Werror=pre-c++17-compat-pedantic -Wno-unknown-attributes`)
 
 // runtimeFlags make the fiber runtime.
-var runtimeFlags = strings.Fields(`-O2 -fPIC -shared -std=gnu11 -pthread`)
+var runtimeFlags = strings.Fields(`-O2 -mno-red-zone -fPIC -shared -std=gnu11 -pthread`)
 
 // editRevision stands in the cache's keys. It grows with what is done to code between clang's runs.
 const editRevision = "3"

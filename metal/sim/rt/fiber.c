@@ -8,12 +8,17 @@
 
 __thread struct worker *self __attribute__((tls_model("initial-exec")));
 
-// sim_switch saves the callee-saved registers on this stack, its pointer in *save, and resumes the stack at to.
-void sim_switch(void **save, void *to);
-__asm__(".text\n.hidden sim_switch\n.globl sim_switch\n.type sim_switch,@function\nsim_switch:\n"
-        " push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
-        " mov %rsp,(%rdi)\n mov %rsi,%rsp\n"
-        " pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n ret\n");
+// switch_to leaves this stack, its pointer in *save, and goes on where the stack at to was left. It is part of its caller
+// and jumps, since the processor predicts neither calls nor returns that don't pair. The compiler saves what it needs of
+// the registers; this file is compiled without a red zone.
+static inline __attribute__((always_inline)) void switch_to(void **save, void *to) {
+  __asm__ volatile("push %%rbp\n lea 1f(%%rip), %%rax\n push %%rax\n mov %%rsp, (%0)\n"
+                   "mov %1, %%rsp\n pop %%rax\n jmp *%%rax\n1:\n pop %%rbp\n"
+                   : "+D"(save), "+S"(to)
+                   :
+                   : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc", "xmm0", "xmm1",
+                     "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+}
 
 struct worker *new_worker(void) {
   struct worker *w = mmap(0, sizeof *w, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -36,7 +41,7 @@ void fail(struct worker *w, uint32_t code, uint64_t site, uint64_t other) {
   f->site = site;
   f->other = other;
   void *lost;
-  sim_switch(&lost, w->home); // the fibers are abandoned: run_group makes new ones
+  switch_to(&lost, w->home); // the fibers are abandoned: run_group makes new ones
   abort();
 }
 
@@ -48,7 +53,7 @@ static uint32_t draw(struct worker *w) { // xorshift64*
 }
 
 // pick is a set bit of bits: the lowest, or any in random order.
-static uint32_t pick(struct worker *w, uint32_t bits) {
+static inline uint32_t pick(struct worker *w, uint32_t bits) {
   if (w->random)
     for (uint32_t n = draw(w) % (uint32_t)__builtin_popcount(bits); n > 0; n--) bits &= bits - 1;
   return (uint32_t)__builtin_ctz(bits);
@@ -66,24 +71,28 @@ static void stuck(struct worker *w) {
   fail(w, FAIL_BARRIER, w->barrier, 0);
 }
 
-// leave runs another ready thread until this one is ready and chosen. A thread of the same simdgroup is preferred in
-// order: its data is in the cache.
-static void leave(struct worker *w, struct fiber *f) {
-  if (!w->ready) {
-    if (w->running) stuck(w);
-    sim_switch(&f->sp, w->home);
-    return;
-  }
-  uint32_t g = f->index / LANES;
-  if (w->random || !w->simd[g].ready) g = pick(w, w->ready);
+// take makes a ready lane of a simdgroup the current one.
+static inline struct fiber *take(struct worker *w, uint32_t g) {
   struct simdgroup *s = &w->simd[g];
   uint32_t lane = pick(w, s->ready);
   s->ready &= ~(1u << lane);
   if (!s->ready) w->ready &= ~(1u << g);
-  struct fiber *next = &w->fibers[g * LANES + lane];
+  return w->current = &w->fibers[g * LANES + lane];
+}
+
+// leave runs another ready thread until this one is ready and chosen. A thread of the same simdgroup is preferred in
+// order: its data is in the cache.
+static inline __attribute__((always_inline)) void leave(struct worker *w, struct fiber *f) {
+  if (!w->ready) {
+    if (w->running) stuck(w);
+    switch_to(&f->sp, w->home);
+    return;
+  }
+  uint32_t g = f->index / LANES;
+  if (w->random || !w->simd[g].ready) g = pick(w, w->ready);
+  struct fiber *next = take(w, g);
   if (next == f) return;
-  w->current = next;
-  sim_switch(&f->sp, next->sp);
+  switch_to(&f->sp, next->sp);
 }
 
 static void make_ready(struct worker *w, uint32_t group, uint32_t lanes) {
@@ -128,9 +137,9 @@ static void start(struct worker *w) {
     f->thread[1] = i / t[0] % t[1];
     f->thread[2] = i / t[0] / t[1];
     void **sp = (void **)(((uintptr_t)w->stacks + (size_t)(i + 1) * STACK) & ~(uintptr_t)15);
-    *--sp = 0; // keeps the stack aligned at fiber_main as after a call
+    *--sp = 0; // a return address that is not used: fiber_main finds the stack aligned as after a call
     *--sp = (void *)fiber_main;
-    f->sp = sp - 6; // registers, whose values don't matter
+    f->sp = sp;
   }
   for (uint32_t g = 0; g * LANES < w->count; g++) {
     uint32_t lanes = w->count - g * LANES;
@@ -154,11 +163,8 @@ void run_group(struct worker *w, struct op *op, uint32_t group) {
   w->group[2] = group / op->groups[0] / op->groups[1];
   w->count = op->threads[0] * op->threads[1] * op->threads[2];
   start(w);
-  uint32_t g = pick(w, w->ready), lane = pick(w, w->simd[g].ready);
-  w->simd[g].ready &= ~(1u << lane);
-  if (!w->simd[g].ready) w->ready &= ~(1u << g);
-  w->current = &w->fibers[g * LANES + lane];
-  sim_switch(&w->home, w->current->sp);
+  struct fiber *first = take(w, pick(w, w->ready));
+  switch_to(&w->home, first->sp);
 }
 
 // What kernels call. The header declares these.
@@ -184,13 +190,14 @@ void sim_threadgroup_barrier(void) {
 }
 
 // meet waits for all lanes of the simdgroup to come to the same place. The last calls fold, if there is one, on the slots.
-static char *meet(const void *value, uint32_t size, void (*fold)(void *, uint32_t)) {
+static inline __attribute__((always_inline)) char *meet(const void *value, uint32_t size, void (*fold)(void *, uint32_t)) {
   struct worker *w = self;
   struct fiber *f = w->current;
   uint32_t lane = f->index % LANES, g = f->index / LANES;
   struct simdgroup *s = &w->simd[g];
   char *slots = s->slots[s->parity];
-  memcpy(slots + lane * SLOT, value, size);
+  if (size == 4) memcpy(slots + lane * SLOT, value, 4); // one move
+  else memcpy(slots + lane * SLOT, value, size);
   if (!s->arrived) s->site = f->site;
   if (f->site != s->site) fail(w, FAIL_SITES, f->site, s->site);
   s->arrived |= 1u << lane;
