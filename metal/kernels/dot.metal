@@ -117,27 +117,20 @@ INLINE float dot_codes(thread const uint* w, thread const float* x) {
   return (d[0] + d[1]) + (d[2] + d[3]);
 }
 
-// Adds the products of U units, step apart, of R rows. All their codes are asked for before any is used.
-template <int B, int R, int U>
-INLINE void add_units(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x, uint first,
-                      uint step) {
-  uint w[U][R][B];
-  float2 pair[U][R];
-#pragma unroll
-  for (int k = 0; k < U; k++) {
-    const uint u = first + k * step;
+template <int B, int R>
+INLINE void add_quantised(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x,
+                          uint first, uint step, uint count) {
+  for (uint u = first; u < count; u += step) {
+    uint w[R][B];
+    float2 pair[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
-      load_words<B>(w[k][r], m.codes + ulong(rows[r]) * m.row_bytes + u * (4 * B));
-      pair[k][r] = load_pair(m.pairs + ulong(rows[r]) * m.pair_bytes, u * 32 / c.group, c.type);
+      load_words<B>(w[r], m.codes + ulong(rows[r]) * m.row_bytes + u * (4 * B));
+      pair[r] = load_pair(m.pairs + ulong(rows[r]) * m.pair_bytes, u * 32 / c.group, c.type);
     }
-  }
-#pragma unroll
-  for (int k = 0; k < U; k++) {
-    device const bfloat* p = x + (first + k * step) * 32;
     float v[32];
 #pragma unroll
-    for (int i = 0; i < 32; i += 8) load_eight(v + i, p + i);
+    for (int i = 0; i < 32; i += 8) load_eight(v + i, x + u * 32 + i);
     float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
     for (int i = 0; i < 32; i++) sums[i & 3] += v[i];
@@ -145,17 +138,9 @@ INLINE void add_units(thread float* acc, Weights m, Coding c, thread const uint*
     prescale<B>(v);
 #pragma unroll
     for (int r = 0; r < R; r++) {
-      acc[r] = fma(pair[k][r].x, dot_codes<B>(w[k][r], v), fma(pair[k][r].y, sum, acc[r]));
+      acc[r] = fma(pair[r].x, dot_codes<B>(w[r], v), fma(pair[r].y, sum, acc[r]));
     }
   }
-}
-
-template <int B, int R>
-INLINE void add_quantised(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x,
-                          uint first, uint step, uint count) {
-  uint u = first;
-  for (; u + step < count; u += 2 * step) add_units<B, R, 2>(acc, m, c, rows, x, u, step);
-  if (u < count) add_units<B, R, 1>(acc, m, c, rows, x, u, step);
 }
 
 // One element of a plain row.
@@ -241,9 +226,8 @@ INLINE void exchange(thread float* v, uint lane, uint apart) {
   const bool upper = (lane & apart) != 0;
 #pragma unroll
   for (int i = 0; i < N; i++) {
-    const float give = upper ? v[i] : v[i + N];
-    const float keep = upper ? v[i + N] : v[i];
-    v[i] = keep + simd_shuffle_xor(give, ushort(apart));
+    const float low = v[i], high = v[i + N];  // by value: a choice of places would keep v in memory
+    v[i] = (upper ? high : low) + simd_shuffle_xor(upper ? low : high, ushort(apart));
   }
 }
 
