@@ -205,6 +205,9 @@ func (m *Model) Close() error {
 
 // deviceError is what callers hear of a failed pass: the process can't go on with states that depend on it.
 func deviceError(err error) error {
+	if err == nil {
+		return nil
+	}
 	var failed *metal.PassError
 	if errors.As(err, &failed) {
 		return protocol.Errorf(protocol.CodeDevice, "%v", err)
