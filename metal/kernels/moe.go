@@ -149,5 +149,6 @@ func (s *Set) ExpertsDown(d ExpertsDown) (*metal.Dispatch, error) {
 		Place, SharedPlace           placed
 		Inner, Shared, Stride, Slots uint32
 	}{place, sharedPlace, uint32(m.Cols), uint32(d.Shared.Cols), uint32(d.Experts.Stride / 16), uint32(d.TopK)}
-	return s.dispatch(p, buffers, params, metal.Line(m.Rows/downRows), metal.Line(32*(d.TopK+1)))
+	simdgroups := min(d.TopK+1, maxSimdgroups, p.MaxThreads()/metal.SimdWidth)
+	return s.dispatch(p, buffers, params, metal.Line(m.Rows/downRows), metal.Line(metal.SimdWidth*simdgroups))
 }

@@ -22,50 +22,55 @@ struct DownShape {
 
 // experts_down adds sum over slots of weights[slot] * (down . x[slot]), then weights[slots] * (shared . shared_x), to the
 // residual h, and writes its gained form and squares for the next norm. A row is short (512 inputs are 256 bytes of 4-bit
-// codes), so what runs side by side is (row, slot): each simdgroup has one slot, half of it four rows, which makes four
-// 16-byte loads of weights in flight for a lane. The order of the sum does not depend on which simdgroup comes first.
+// codes), so what runs side by side is (row, slot): a simdgroup takes one slot, and where the pipeline allows too few of
+// them every n-th one; half of it has four rows, which makes four 16-byte loads of weights in flight for a lane. The order
+// of the sum does not depend on which simdgroup comes first.
 kernel void experts_down(device const uchar* experts [[buffer(0)]], device const uchar* shared_expert [[buffer(1)]],
                          device const uint* ids [[buffer(2)]], device const float* weights [[buffer(3)]],
                          device const bfloat* x [[buffer(4)]], device const bfloat* shared_x [[buffer(5)]],
                          device float* h [[buffer(6)]], device const float* gain [[buffer(7)]],
                          device bfloat* gained [[buffer(8)]], device float* squares [[buffer(9)]],
                          constant DownShape& shape [[buffer(10)]], uint3 at [[threadgroup_position_in_grid]],
-                         uint slot [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+                         uint group [[simdgroup_index_in_threadgroup]], uint groups [[simdgroups_per_threadgroup]],
+                         uint lane [[thread_index_in_simdgroup]]) {
   threadgroup float parts[DOWN_MOST_SLOTS * DOWN_ROWS];
 
   const uint half_lane = lane % 16, half_row = lane / 16 * DOWN_HALF;
-  const bool owner = slot == 0 && lane < DOWN_ROWS; // of row `lane`, from the residual to the end
+  const bool owner = group == 0 && lane < DOWN_ROWS; // of row `lane`, from the residual to the end
   const uint own = at.x * DOWN_ROWS + lane % DOWN_ROWS;
-  const float weight = weights[slot], before = owner ? h[own] : 0.0f, own_gain = owner ? gain[own] : 0.0f;
+  const float before = owner ? h[own] : 0.0f, own_gain = owner ? gain[own] : 0.0f;
 
   uint rows[DOWN_HALF];
 #pragma unroll
   for (uint i = 0; i < DOWN_HALF; i++) {
     rows[i] = at.x * DOWN_ROWS + half_row + i;
   }
-  float acc[DOWN_HALF] = {0.0f, 0.0f, 0.0f, 0.0f};
-  if (slot < shape.slots) {
-    const Weights m = weights_at(experts + ulong(ids[slot]) * shape.stride * 16, shape.place);
-    const Coding coding = {BITS, GROUP, TYPE};
-    add_dots<DOWN_HALF>(acc, m, coding, rows, x + slot * shape.inner, shape.inner, half_lane, 16);
-  } else {
-    const Weights m = weights_at(shared_expert, shape.shared_place);
-    const Coding coding = {SHARED_BITS, SHARED_GROUP, SHARED_TYPE};
-    add_dots<DOWN_HALF>(acc, m, coding, rows, shared_x, shape.shared, half_lane, 16);
-  }
-#pragma unroll
-  for (uint i = 0; i < DOWN_HALF; i++) {
-#pragma unroll
-    for (ushort distance = 8; distance > 0; distance /= 2) {
-      acc[i] += simd_shuffle_xor(acc[i], distance);
+  for (uint slot = group; slot <= shape.slots; slot += groups) {
+    const float weight = weights[slot];
+    float acc[DOWN_HALF] = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (slot < shape.slots) {
+      const Weights m = weights_at(experts + ulong(ids[slot]) * shape.stride * 16, shape.place);
+      const Coding coding = {BITS, GROUP, TYPE};
+      add_dots<DOWN_HALF>(acc, m, coding, rows, x + slot * shape.inner, shape.inner, half_lane, 16);
+    } else {
+      const Weights m = weights_at(shared_expert, shape.shared_place);
+      const Coding coding = {SHARED_BITS, SHARED_GROUP, SHARED_TYPE};
+      add_dots<DOWN_HALF>(acc, m, coding, rows, shared_x, shape.shared, half_lane, 16);
     }
-    if (half_lane == 0) {
-      parts[slot * DOWN_ROWS + half_row + i] = weight * acc[i];
+#pragma unroll
+    for (uint i = 0; i < DOWN_HALF; i++) {
+#pragma unroll
+      for (ushort distance = 8; distance > 0; distance /= 2) {
+        acc[i] += simd_shuffle_xor(acc[i], distance);
+      }
+      if (half_lane == 0) {
+        parts[slot * DOWN_ROWS + half_row + i] = weight * acc[i];
+      }
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
 
-  if (slot == 0) {
+  if (group == 0) {
     float sum = 0.0f;
     for (uint i = 0; i <= shape.slots; i++) {
       sum += parts[i * DOWN_ROWS + lane % DOWN_ROWS];
