@@ -41,11 +41,12 @@ func AttentionSplits(a AttentionShape, maxLength, cores int) int {
 	if cores == 0 {
 		cores = 32
 	}
-	const short, least = 512, 32 // tokens that one threadgroup for each head reads as fast; tokens worth a range
+	const short = 256 // tokens up to which one threadgroup for each head beats two dispatches
 	if maxLength <= short {
 		return 1
 	}
-	return max(2, min(2*cores/a.KVHeads, maxLength/least, mostSplits))
+	// A threadgroup for each core: its registers leave room for hardly more, and each range costs partial sums.
+	return max(2, min(cores/a.KVHeads, maxLength/rangeGrain, mostSplits))
 }
 
 // PartialBytes is the size of the partials of splits ranges.
