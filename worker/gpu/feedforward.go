@@ -39,7 +39,7 @@ func (b *builder) moe(w *moe, gain kernels.Ref) {
 		Shared: w.shared.down, SharedX: s.sharedX, Residual: b.residual(gain),
 	}
 	if b.err == nil {
-		d, err := m.kernels.ExpertsDown(down)
+		d, err := m.kernels.ExpertsDown(planted(b, down))
 		b.add(down, d, err)
 	}
 }

@@ -25,7 +25,7 @@ func (b *builder) delta(l *layer) {
 		Taps: s.Conv, Eps: s.NormEps, Step: m.scratch.step, Out: m.scratch.mixed,
 	}
 	if b.err == nil {
-		d, err := m.kernels.Delta(step)
+		d, err := m.kernels.Delta(planted(b, step))
 		b.add(step, d, err)
 	}
 	b.out(w.out, l.postGain)
@@ -53,7 +53,7 @@ func (b *builder) attention(l *layer, route int) {
 	}
 	b.barrier()
 	if b.err == nil {
-		d, err := m.kernels.AttentionPrep(prep)
+		d, err := m.kernels.AttentionPrep(planted(b, prep))
 		b.add(prep, d, err)
 	}
 	a := kernels.Attention{

@@ -33,7 +33,8 @@ type Options struct {
 	Allowed  func(id int32) bool     // ids that may be sampled; nil means all
 	Empty    bool                    // leave the weights zero: for counting dispatches and bytes
 
-	after func(*op) error // of tests: called by Check after each dispatch
+	plant func(spec any) any // of tests: changes what dispatches are made of, not what they are compared with
+	after func(*op) error    // of tests: called by Check after each dispatch
 }
 
 // Model is a checkpoint in a GPU's memory, and a state.Backend. All calls come from one locked OS thread, except Bytes.
