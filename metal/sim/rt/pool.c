@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 // ticket is closed, so a helper that has drawn a ticket has read the right description.
 #define CLOSED 0xffffffffu
 #define MAX_WORKERS 64
+#define WORTH_SHARING 4096 // threads of a level: a tenth of a millisecond or more
 
 static _Atomic uint64_t ticket = CLOSED;
 static struct op *volatile level_ops;
@@ -90,14 +92,17 @@ static void run_level(struct op *ops, uint32_t first, uint32_t last, uint32_t th
   }
   uint64_t next = (atomic_load(&ticket) >> 32) + 1;
   atomic_store(&finished, 0);
+  if (lanes < WORTH_SHARING) threads = 1;
   level_ops = ops, level_first = first, level_last = last, level_total = total, level_workers = threads;
   atomic_store(&ticket, next << 32);
-  if (threads > 1 && total > 1 && lanes >= 256) {
+  if (threads > 1 && total > 1) {
     atomic_fetch_add(&epoch, 1);
     if (atomic_load(&sleeping)) futex(&epoch, FUTEX_WAKE, INT_MAX);
   }
   work(0);
-  while (atomic_load(&finished) < total) __builtin_ia32_pause();
+  for (int i = 0; atomic_load(&finished) < total; i++) // a helper still works, unless another program has its core
+    if (i < 500) __builtin_ia32_pause();
+    else sched_yield();
   atomic_fetch_or(&ticket, CLOSED);
 }
 
