@@ -55,7 +55,7 @@ func putStep(b *testing.B, buffer *metal.Buffer, position, in, out byte, more ..
 func BenchmarkAttention(b *testing.B) {
 	for _, c := range []struct{ length, splits int }{
 		{256, 1}, {256, 4}, {256, 8}, {256, 16}, {512, 1}, {512, 16}, {512, 32}, {1024, 1}, {1024, 32}, {4096, 1}, {4096, 64},
-		{4096, 128}, {32768, 64}, {32768, 132}, {32768, 198}, {32768, 256},
+		{4096, 66}, {4096, 128}, {32768, 64}, {32768, 66}, {32768, 132}, {32768, 198}, {32768, 256},
 	} {
 		b.Run(fmt.Sprintf("%d/%d", c.length, c.splits), func(b *testing.B) {
 			const layers = 10

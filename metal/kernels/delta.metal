@@ -32,7 +32,8 @@ struct DeltaHead {
   threadgroup float* k;
   threadgroup float* v;
   threadgroup float* o;
-  threadgroup float* gates;  // decay, write strength
+  threadgroup float* factor;  // of the outputs: gain and gate
+  threadgroup float* gates;   // decay, write strength
 };
 
 // Convolves one channel of the current token with the window before it, which moves on in `after` where `keep` says so.
@@ -151,7 +152,7 @@ INLINE void advance_rows(thread float4* s, device float4* to, DeltaHead h, threa
 // Everything up to the gated norm. A simdgroup of index simd owns the row groups simd, simd+simdgroups, ...
 template <int LANES, int VECS, int ROWS>
 INLINE void delta_head(DeltaHead h, device const bfloat* proj, device const float* taps, device const float* decay,
-                       device const float* dt_bias, device const bfloat* before, device bfloat* after,
+                       device const float* dt_bias, device const float* gain, device const bfloat* before, device bfloat* after,
                        device const float4* state_in, device float4* state_out, constant DeltaParams& p, uint head,
                        uint thread_id, uint simd, uint lane) {
   float4 s[ROWS * VECS];
@@ -169,7 +170,11 @@ INLINE void delta_head(DeltaHead h, device const bfloat* proj, device const floa
     else if (i < 2 * KEY_DIM) h.k[i - KEY_DIM] = c;
     else h.v[i - 2 * KEY_DIM] = c;
   }
-  if (simd + 1 == p.simdgroups) {  // the one with the least channels
+  // The last threads have the fewest channels.
+  for (uint i = p.simdgroups * 32 - 1 - thread_id; i < VALUE_DIM; i += p.simdgroups * 32) {
+    h.factor[i] = gain[i] * silu(float(proj[p.z + head * VALUE_DIM + i]));
+  }
+  if (simd + 1 == p.simdgroups) {
     const float alpha = exp(decay[head] * softplus(float(proj[p.a + head]) + dt_bias[head]));
     const float beta = sigmoid(float(proj[p.b + head]));
     if (lane == 0) {
@@ -225,8 +230,9 @@ kernel void delta(
   threadgroup float k[MOST];
   threadgroup float v[MOST];
   threadgroup float o[MOST];
+  threadgroup float factor[MOST];
   threadgroup float gates[2];
-  DeltaHead h = {q, k, v, o, gates};
+  DeltaHead h = {q, k, v, o, factor, gates};
   const ulong in = ulong(step->slot_in) * p.layers + p.layer, to = ulong(step->slot_out) * p.layers + p.layer;
   const ulong window = ulong(TAPS - 1) * (2 * p.key_heads * KEY_DIM + p.value_heads * VALUE_DIM);
   device const bfloat* before = conv + in * window;
@@ -234,12 +240,12 @@ kernel void delta(
   device const float4* state_in = (device const float4*)(recurrent + (in * p.value_heads + head) * (VALUE_DIM * KEY_DIM));
   device float4* state_out = (device float4*)(recurrent + (to * p.value_heads + head) * (VALUE_DIM * KEY_DIM));
 
-  if (KEY_DIM == 32) delta_head<8, 1, 4>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
-  else if (KEY_DIM == 64) delta_head<16, 1, 8>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
-  else if (KEY_DIM == 96) delta_head<8, 3, 4>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
-  else if (KEY_DIM == 128) delta_head<32, 1, 8>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
-  else if (KEY_DIM == 192) delta_head<16, 3, 4>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
-  else delta_head<32, 2, 4>(h, proj, taps, decay, dt_bias, before, after, state_in, state_out, p, head, thread_id, simd, lane);
+  if (KEY_DIM == 32) delta_head<8, 1, 4>(h, proj, taps, decay, dt_bias, gain, before, after, state_in, state_out, p, head, thread_id, simd, lane);
+  else if (KEY_DIM == 64) delta_head<16, 1, 8>(h, proj, taps, decay, dt_bias, gain, before, after, state_in, state_out, p, head, thread_id, simd, lane);
+  else if (KEY_DIM == 96) delta_head<8, 3, 4>(h, proj, taps, decay, dt_bias, gain, before, after, state_in, state_out, p, head, thread_id, simd, lane);
+  else if (KEY_DIM == 128) delta_head<32, 1, 8>(h, proj, taps, decay, dt_bias, gain, before, after, state_in, state_out, p, head, thread_id, simd, lane);
+  else if (KEY_DIM == 192) delta_head<16, 3, 4>(h, proj, taps, decay, dt_bias, gain, before, after, state_in, state_out, p, head, thread_id, simd, lane);
+  else delta_head<32, 2, 4>(h, proj, taps, decay, dt_bias, gain, before, after, state_in, state_out, p, head, thread_id, simd, lane);
   threadgroup_barrier(mem_flags::mem_threadgroup);
 
   if (simd * 32 < VALUE_DIM) {
@@ -247,9 +253,6 @@ kernel void delta(
 #pragma unroll
     for (uint i = 0; i < VALUE_DIM / 32; i++) sum = fma(o[i * 32 + lane], o[i * 32 + lane], sum);
     const float scale = rsqrt(simd_sum(sum) / float(VALUE_DIM) + p.eps);
-    for (uint i = thread_id; i < VALUE_DIM; i += p.simdgroups * 32) {
-      const float z = float(proj[p.z + head * VALUE_DIM + i]);
-      out[head * VALUE_DIM + i] = bfloat(o[i] * scale * gain[i] * silu(z));
-    }
+    for (uint i = thread_id; i < VALUE_DIM; i += p.simdgroups * 32) out[head * VALUE_DIM + i] = bfloat(o[i] * scale * factor[i]);
   }
 }
