@@ -81,7 +81,7 @@ type ExpertsUp struct {
 }
 
 const (
-	upGroups = 4 // UP_GROUPS of moe_up.metal
+	upGroups = 8 // UP_GROUPS of moe_up.metal
 	upPairs  = 2 // UP_PAIRS
 )
 

@@ -57,15 +57,12 @@ kernel void experts_down(device const uchar* experts [[buffer(0)]], device const
       const Coding coding = {SHARED_BITS, SHARED_GROUP, SHARED_TYPE};
       add_dots<DOWN_HALF>(acc, m, coding, rows, shared_x, shape.shared, half_lane, 16);
     }
-#pragma unroll
-    for (uint i = 0; i < DOWN_HALF; i++) {
-#pragma unroll
-      for (ushort distance = 8; distance > 0; distance /= 2) {
-        acc[i] += simd_shuffle_xor(acc[i], distance);
-      }
-      if (half_lane == 0) {
-        parts[slot * DOWN_ROWS + half_row + i] = weight * acc[i];
-      }
+    exchange<2>(acc, lane, 8); // of the half's 16 lanes, each 4 end with one row
+    exchange<1>(acc, lane, 4);
+    float product = acc[0] + simd_shuffle_xor(acc[0], 2);
+    product += simd_shuffle_xor(product, 1);
+    if (lane % 4 == 0) {
+      parts[slot * DOWN_ROWS + lane / 4] = weight * product;
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);

@@ -4,8 +4,9 @@ constant uint BITS [[function_constant(0)]];
 constant uint GROUP [[function_constant(1)]];
 constant uint TYPE [[function_constant(2)]];
 
-constant constexpr uint UP_GROUPS = 4; // simdgroups of a threadgroup
+constant constexpr uint UP_GROUPS = 8; // simdgroups of a threadgroup
 constant constexpr uint UP_PAIRS = 2;  // outputs of a simdgroup: each a row of the gate and one of up
+constant constexpr uint UP_LANES = 16 / UP_PAIRS;  // that end with a row's product
 
 struct UpShape {
   Placed place; // in an expert's record
@@ -33,15 +34,15 @@ kernel void experts_up(device const uchar* experts [[buffer(0)]], device const u
     rows[2 * i] = min(first + i, shape.inner - 1);
     rows[2 * i + 1] = rows[2 * i] + shape.inner;
   }
-  float acc[2 * UP_PAIRS] = {0.0f, 0.0f, 0.0f, 0.0f};
+  float parts[8];
+  load_squares(parts, squares, shape.parts, lane);
+  float acc[2 * UP_PAIRS] = {};
   add_dots<2 * UP_PAIRS>(acc, weights, coding, rows, x, shape.cols, lane, 32);
-  // Last, though it waits for its loads: when it stands first, the weights wait, which is measurably worse.
-  const float inverse = inverse_rms(squares, shape.parts, shape.cols, shape.eps, lane);
-#pragma unroll
-  for (uint i = 0; i < UP_PAIRS; i++) {
-    float gate = inverse * simd_sum(acc[2 * i]), up = inverse * simd_sum(acc[2 * i + 1]);
-    if (lane == 0 && first + i < shape.inner) {
-      out[slot * shape.inner + first + i] = bfloat(silu(gate) * up);
-    }
+  const float inverse = inverse_rms_of(parts, squares, shape.parts, shape.cols, shape.eps, lane);
+  const float gate = inverse * sum_rows<2 * UP_PAIRS>(acc, lane);  // or up, in every second group of UP_LANES
+  const float up = simd_shuffle_xor(gate, ushort(UP_LANES));
+  const uint i = first + lane / (2 * UP_LANES);
+  if (lane % (2 * UP_LANES) == 0 && i < shape.inner) {
+    out[slot * shape.inner + i] = bfloat(silu(gate) * up);
   }
 }
