@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -10,5 +11,6 @@ import (
 )
 
 func openCPU(Options) (metal.Driver, error) {
-	return nil, fmt.Errorf("sim:cpu needs Linux on amd64 and a build without the tag nosim; this is %s on %s", runtime.GOOS, runtime.GOARCH)
+	return nil, fmt.Errorf("sim:cpu needs Linux on amd64 and a build without the tag nosim; this is %s on %s: %w",
+		runtime.GOOS, runtime.GOARCH, errors.ErrUnsupported)
 }

@@ -29,6 +29,9 @@ func UnderASan(t *testing.T) (child bool, report string, err error) {
 	if os.Getenv("LILYPAD_SIM_ASAN") != "" {
 		return true, "", nil
 	}
+	if raceDetector {
+		t.Skip("AddressSanitizer and Go's race detector don't go together")
+	}
 	library, err := sim.SanitizerLibrary()
 	if errors.Is(err, sim.ErrNoCompiler) {
 		t.Skip(err)

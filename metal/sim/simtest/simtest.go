@@ -11,14 +11,14 @@ import (
 )
 
 // Open returns a device that is closed when the test ends. The environment variable LILYPAD_SIM=cuda chooses the NVIDIA
-// GPU instead of sim:cpu, count the target that runs nothing (to collect PTX). Without clang the test is skipped.
+// GPU instead of sim:cpu, count the target that runs nothing (to collect PTX). Without clang, and where sim:cpu can't run, the test is skipped.
 func Open(t testing.TB, o sim.Options) *metal.Device {
 	t.Helper()
 	if target, ok := map[string]sim.Target{"cuda": sim.CUDA, "count": sim.Count}[os.Getenv("LILYPAD_SIM")]; ok && o.Target == sim.CPU {
 		o.Target = target
 	}
 	d, err := sim.Open(o)
-	if errors.Is(err, sim.ErrNoCompiler) {
+	if errors.Is(err, sim.ErrNoCompiler) || errors.Is(err, errors.ErrUnsupported) {
 		t.Skip(err)
 	}
 	if err != nil {
