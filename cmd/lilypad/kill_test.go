@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"strconv"
 	"syscall"
 	"testing"
@@ -96,6 +97,41 @@ func TestKillAtRandomMoments(t *testing.T) {
 		}
 		return nil
 	})
+	ensureNoOrphans(t, s)
+}
+
+// TestKillOnSimulatedGPU kills the worker six times, the first time in prefill, in each of two answers of 48 tokens that
+// Metal kernels compute; the client must get the text of an undisturbed run, which a second run repeats.
+func TestKillOnSimulatedGPU(t *testing.T) {
+	if raceEnabled {
+		t.Skip("kill tests run a normal build")
+	}
+	if _, err := exec.LookPath("clang-16"); err != nil {
+		t.Skip("the Metal simulator needs clang-16: ", err)
+	}
+	s := startServer(t, "--backend", "sim:cpu")
+	for _, l := range longAnswers {
+		body := with(with(l.body, "stream", true), "max_tokens", 48)
+		want, err := s.post(body, nil)
+		if err != nil {
+			t.Fatalf("%s, undisturbed: %v", l.name, err)
+		}
+		again, err := s.post(body, nil)
+		check(t, l.name+", again", again, err, want)
+		timer := time.AfterFunc(30*time.Millisecond, func() { s.kill() })
+		kills := 1
+		got, err := s.post(body, func(a answer) {
+			if kills < 6 && len(a.text) > len(want.text)*(2*kills-1)/11 {
+				kills++
+				s.kill()
+			}
+		})
+		timer.Stop()
+		check(t, l.name+", six kills", got, err, want)
+		if kills != 6 {
+			t.Errorf("%s: %d kills, want 6", l.name, kills)
+		}
+	}
 	ensureNoOrphans(t, s)
 }
 

@@ -42,7 +42,18 @@ func (a *arena) at(id int32) kernels.Ref {
 	return kernels.Ref{Buffer: a.buffer, Offset: int64(id) * a.each}
 }
 
-// newArena makes an arena of n zeroed elements.
+// clear makes an element zero. New buffers are, but a simulated GPU may be asked to make them otherwise.
+func (a *arena) clear(id int32) error {
+	zeros := make([]byte, min(a.each, 1<<20))
+	for at := int64(0); at < a.each; at += int64(len(zeros)) {
+		if err := a.buffer.Write(zeros[:min(int64(len(zeros)), a.each-at)], a.at(id).Offset+at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newArena makes an arena of n elements.
 func newArena(d *metal.Device, each int64, n int) (arena, error) {
 	b, err := d.NewBuffer(each * int64(n))
 	return arena{buffer: b, each: each, capacity: n}, err

@@ -55,7 +55,13 @@ func newStates(d *metal.Device, s *model.Shape, context int, limit int64) (*stat
 			return nil, fmt.Errorf("states: %w", err)
 		}
 	}
-	st.recurrent.next, st.conv.next, st.table.next = 1, 1, 1 // slot 0 stays zero
+	st.recurrent.next, st.conv.next, st.table.next = 1, 1, 1
+	for _, a := range []*arena{&st.recurrent, &st.conv} {
+		if err := a.clear(0); err != nil {
+			st.close()
+			return nil, fmt.Errorf("states: %w", err)
+		}
+	}
 	return st, nil
 }
 

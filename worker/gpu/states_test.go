@@ -49,7 +49,7 @@ func TestStates(t *testing.T) {
 			}
 			list = slices.Delete(list, i, i+1)
 		}
-		for range rapid.IntRange(3, 10).Draw(rt, "steps") {
+		for range rapid.IntRange(3, 8).Draw(rt, "steps") {
 			if len(list) == 0 || len(list) < 6 && rapid.IntRange(0, 3).Draw(rt, "new") == 0 {
 				s, err := m.New()
 				if err != nil {
@@ -72,7 +72,7 @@ func TestStates(t *testing.T) {
 				}
 				list = append(list, held{snap: n, tokens: slices.Clone(h.tokens)})
 			default:
-				more := rapid.SliceOfN(rapid.Int32Range(0, int32(vocab-1)), 1, 40).Draw(rt, "tokens")
+				more := rapid.SliceOfN(rapid.Int32Range(0, int32(vocab-1)), 1, 20).Draw(rt, "tokens")
 				got := forward(t, h.seq, more, 1, vocab)
 				h.tokens = append(h.tokens, more...)
 				fresh := newSequence(t, m)

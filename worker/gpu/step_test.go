@@ -51,10 +51,10 @@ var samplings = map[string]protocol.Sampling{
 
 // TestStepsAheadGiveTheSameAnswer compares answers whose steps overlap with answers token by token, twice.
 func TestStepsAheadGiveTheSameAnswer(t *testing.T) {
-	m := newModel(t, openDevice(t), openDemo(t), Options{})
+	m := cheap(t, Options{Context: 256})
 	for name, p := range samplings {
 		t.Run(name, func(t *testing.T) {
-			prompt := someTokens(60, m.Vocab())
+			prompt := someTokens(10, m.Vocab())
 			answer := func(f func(testing.TB, state.Sequence, int32, protocol.Sampling, int, int) []int32) ([]int32, []float32) {
 				s := newSequence(t, m)
 				defer s.Close()
@@ -75,9 +75,24 @@ func TestStepsAheadGiveTheSameAnswer(t *testing.T) {
 // TestStepAheadIsDiscarded interrupts an answer, with a step in flight, by everything that is not its next step. State
 // count and length of keys and values agree afterwards: both sequence and snapshot go on as if no step had been ahead.
 func TestStepAheadIsDiscarded(t *testing.T) {
-	m := newModel(t, openDevice(t), openDemo(t), Options{})
+	m := cheap(t, Options{Context: 256})
 	vocab := m.Vocab()
 	prompt := someTokens(61, vocab) // the answer crosses into the second block
+	first := newSequence(t, m)
+	forward(t, first, prompt, 0, vocab)
+	start, err := first.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(start.Close)
+	resume := func(t *testing.T) *sequence {
+		s, err := start.Resume()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s.(*sequence)
+	}
 	other := newSequence(t, m)
 	for name, interrupt := range map[string]func(s *sequence, next int32) state.Sequence{
 		"another token": func(s *sequence, _ int32) state.Sequence { return s },
@@ -113,8 +128,7 @@ func TestStepAheadIsDiscarded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSequence(t, m).(*sequence)
-			forward(t, s, prompt, 0, vocab)
+			s := resume(t)
 			ids := stepped(t, s, 5, samplings["greedy"], 4, vocab)
 			if m.runner.ahead.seq != s {
 				t.Fatal("no step is ahead")
@@ -124,17 +138,17 @@ func TestStepAheadIsDiscarded(t *testing.T) {
 			}
 			before := s.len
 			got := interrupt(s, ids[3])
-			tokens := slices.Concat(prompt, []int32{5}, ids[:3])
+			tokens := append([]int32{5}, ids[:3]...)
 			switch name {
 			case "another sampling":
 				tokens = append(tokens, ids[3])
 			case "a chunk":
 				tokens = append(tokens, someTokens(5, vocab)...)
 			}
-			if got.Len() != len(tokens) || len(tokens) < before {
-				t.Fatalf("%d tokens, want %d", got.Len(), len(tokens))
+			if got.Len() != len(prompt)+len(tokens) || got.Len() < before {
+				t.Fatalf("%d tokens, want %d", got.Len(), len(prompt)+len(tokens))
 			}
-			fresh := newSequence(t, m)
+			fresh := resume(t)
 			want := forward(t, fresh, append(tokens, 11), 1, vocab)
 			if !slices.Equal(forward(t, got, []int32{11}, 1, vocab), want) {
 				t.Error("the state is not that of the tokens")
