@@ -9,7 +9,7 @@
 #   launch   copy bandwidth and the cost of a launch, encoded and recorded
 #   decode   tokens/s at the 35B shape with synthetic weights, and GB/s of each kernel
 # Results are printed, and kept in $OUT where that is set. PACKAGES narrows the packages, TESTS the tests (a regular expression);
-# NODECODE leaves lilypad out of the pack.
+# QUICK packs the PTX that can be had without running tests on sim:cpu; NODECODE leaves lilypad out of the pack.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -21,6 +21,23 @@ contexts=${CONTEXTS:-"256,4096,32768"}
 only() { [ "$1" = metal/sim ] && echo "${TESTS:-Chain|Constants|Events|Foreign|EncodingAllocates|Ulps}" || echo "${TESTS:-.}"; }
 binary() { echo "$1" | tr / - ; } # of a package's tests
 
+# Makes the PTX that tests ask for, several tests at a time, on the simulator that runs nothing.
+collect() {
+	for p in $packages; do
+		bin="$stage/$(binary "$p").test"
+		(cd "$p" && "$bin" -test.list "$(only "$p")|^Bench" | grep -E '^(Test|Benchmark)' |
+			LILYPAD_SIM=count xargs -P "$(nproc)" -I{} sh -c "$bin -test.run '^{}\$' -test.bench '^{}\$' -test.benchtime 1x >/dev/null 2>&1 || true")
+	done
+}
+
+# Makes the PTX that a test asks for only after it has seen right results: the tests run on sim:cpu.
+confirm() {
+	for p in $packages; do
+		(cd "$p" && LILYPAD_SIM= "$stage/$(binary "$p").test" -test.run "$(only "$p")" | grep -v '^PASS$') ||
+			echo "some tests of $p failed here: their later pipelines may be missing"
+	done
+}
+
 pack() {
 	rm -rf .h200
 	mkdir -p .h200/stage/ptx
@@ -28,17 +45,16 @@ pack() {
 		CGO_ENABLED=0 go test -c -trimpath -ldflags='-s -w' -o ".h200/stage/$(binary "$p").test" "./$p"
 	done
 	[ -n "${NODECODE:-}" ] || CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o .h200/stage/lilypad ./cmd/lilypad
-	echo "making PTX: the tests run here on sim:cpu, each pipeline is compiled for both"
-	export LILYPAD_PTX="$root/.h200/stage/ptx"
-	for p in $packages; do
-		(cd "$p" && "$root/.h200/stage/$(binary "$p").test" -test.run "$(only "$p")" -test.bench 'Copy|Launch' -test.benchtime 1x) |
-			grep -v '^PASS$' || echo "some tests of $p failed here: their later pipelines may be missing"
-	done
+	stage="$root/.h200/stage"
+	export LILYPAD_PTX="$stage/ptx"
+	collect
+	[ -n "${QUICK:-}" ] || confirm
 	[ ! -e .h200/stage/lilypad ] || .h200/stage/lilypad bench --synthetic "$shape" --contexts "$contexts" --backend sim:count >/dev/null || echo "no PTX for decode"
-	tar czf .h200/pack.tar.gz -C .h200/stage .
+	kernels=$(ls .h200/stage/ptx | wc -l)
+	tar c -C .h200/stage . | xz -T2 --lzma2=preset=6,dict=96MiB >.h200/pack.tar.xz # the binaries have much in common
 	rm -rf .h200/stage
-	size=$(wc -c <.h200/pack.tar.gz)
-	echo "packed $size bytes, with $(tar tzf .h200/pack.tar.gz | grep -c 'ptx$') kernels"
+	size=$(wc -c <.h200/pack.tar.xz)
+	echo "packed $size bytes, with the PTX of $kernels kernels"
 	[ "$size" -le $((30 << 20)) ] || { echo "over 30 MiB" >&2; exit 1; }
 	echo "there: sh scripts/h200.sh run    (carry .h200)"
 }
@@ -64,8 +80,9 @@ decode() {
 
 run() {
 	stage=$(mktemp -d)
-	tar xzf .h200/pack.tar.gz -C "$stage"
+	xz -dc .h200/pack.tar.xz | tar x -C "$stage"
 	export LILYPAD_SIM=cuda LILYPAD_PTX="$stage/ptx"
+	! command -v clang-16 >/dev/null || collect # where there is a compiler, what the pack lacks can be made
 	for command in ${*:-tests launch decode}; do
 		case $command in
 		tests | launch | decode) "$command" 2>&1 | tee -a "${OUT:-$stage}/$command.txt" ;;

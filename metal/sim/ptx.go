@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
+	"sync"
 
 	"lilypad/metal"
 	"lilypad/metal/sim/msl"
@@ -78,10 +80,17 @@ func (m *ptxMaker) kernel(s *ptxSource, function string, constants []metal.Const
 // ptxKey names a kernel's PTX by everything that it depends on but the compiler's version.
 func ptxKey(text, function string) string {
 	h := sha256.New()
-	fmt.Fprintln(h, ptxRevision, ptxFrontFlags, ptxBackFlags, function, runtimeHash())
+	fmt.Fprintln(h, ptxRevision, ptxFrontFlags, ptxBackFlags, function, ptxHeaderHash())
 	h.Write([]byte(text))
 	return fmt.Sprintf("%x", h.Sum(nil)[:16])
 }
+
+// ptxHeaderHash identifies what kernels for the GPU include.
+var ptxHeaderHash = sync.OnceValue(func() string {
+	return hashFiles(func(name string) bool {
+		return name != "sim.h" && name != "cpu.h" && !strings.HasSuffix(name, ".c")
+	})
+})
 
 // finishPTX makes what the driver loads of what the compiler wrote: one kernel, its constants passed by value.
 func finishPTX(ptx string, k *msl.Kernel) (string, error) {
