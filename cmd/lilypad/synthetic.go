@@ -125,8 +125,12 @@ func (r *syntheticReport) table(w io.Writer) error {
 	fmt.Fprintf(t, "model\t%s, %.2f GB of random weights\n", r.Model, float64(r.Weights)/1e9)
 	fmt.Fprintf(t, "machine\t%s; %s by %s\n", r.Machine, r.GPU, r.Driver)
 	fmt.Fprintf(t, "load\t%.1f s\n", r.Load)
+	row := "decode at %d\t%.1f tokens/s\n"
+	if r.Driver == "sim:count" {
+		row = "encode at %d\t%.1f tokens/s; nothing was computed\n"
+	}
 	for _, c := range r.Contexts {
-		fmt.Fprintf(t, "decode at %d\t%.1f tokens/s\n", c.Context, c.Decode)
+		fmt.Fprintf(t, row, c.Context, c.Decode)
 	}
 	if err := t.Flush(); err != nil {
 		return err
