@@ -18,7 +18,7 @@ shape=${SHAPE:-qwen3.6-35b-a3b}
 contexts=${CONTEXTS:-"256,4096,32768"}
 
 # Of metal/sim, what holds for every driver; its other tests are of sim:cpu.
-only() { [ "$1" = metal/sim ] && echo "${TESTS:-Chain|Constants|Events|Foreign|EncodingAllocates|Ulps}" || echo "${TESTS:-.}"; }
+only() { [ "$1" = metal/sim ] && echo "${TESTS:-^TestDevice}" || echo "${TESTS:-.}"; }
 binary() { echo "$1" | tr / - ; } # of a package's tests
 
 # Makes the PTX that tests ask for, several tests at a time, on the simulator that runs nothing.
@@ -26,7 +26,7 @@ collect() {
 	for p in $packages; do
 		bin="$stage/$(binary "$p").test"
 		(cd "$p" && "$bin" -test.list "$(only "$p")|^Bench" | grep -E '^(Test|Benchmark)' |
-			LILYPAD_SIM=count xargs -P "$(nproc)" -I{} sh -c "$bin -test.run '^{}\$' -test.bench '^{}\$' -test.benchtime 1x >/dev/null 2>&1 || true")
+			LILYPAD_SIM=count xargs -P "$(nproc)" -I{} sh -c "timeout 60 $bin -test.run '^{}\$' -test.bench '^{}\$' -test.benchtime 1x >/dev/null 2>&1 || true")
 	done
 }
 

@@ -150,7 +150,7 @@ func (r *rig) chain(a, b *metal.Buffer, n int) (ops []*metal.Dispatch, want uint
 	return ops, want
 }
 
-func TestChainOfDispatches(t *testing.T) {
+func TestDeviceRunsAChain(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		recorded bool
@@ -182,7 +182,7 @@ func TestChainOfDispatches(t *testing.T) {
 }
 
 // Constants are those of the time of encoding; a recording keeps its own.
-func TestConstantsAreTakenAtEncoding(t *testing.T) {
+func TestDeviceTakesConstantsAtEncoding(t *testing.T) {
 	r := newRig(t)
 	x, y := r.buffer(1024), r.buffer(1024)
 	d := r.dispatch(metal.Launch{
@@ -210,7 +210,7 @@ func TestConstantsAreTakenAtEncoding(t *testing.T) {
 	}
 }
 
-func TestConstantsByIndex(t *testing.T) {
+func TestDeviceIndexesConstants(t *testing.T) {
 	r := newRig(t)
 	y := r.buffer(256)
 	d := r.dispatch(metal.Launch{
@@ -223,7 +223,7 @@ func TestConstantsByIndex(t *testing.T) {
 	}
 }
 
-func TestEventsCount(t *testing.T) {
+func TestDeviceCountsEvents(t *testing.T) {
 	r := newRig(t)
 	a, b := r.buffer(1024), r.buffer(1024)
 	ops, _ := r.chain(a, b, 1)
@@ -245,10 +245,10 @@ func TestEventsCount(t *testing.T) {
 
 // A failed kernel ends the GPU's context, so it gets a process of its own. On the CPU it would end the process: there only
 // the sanitizer's tests do such things, and this one compiles the kernel.
-func TestForeignMemoryFailsThePass(t *testing.T) {
+func TestDeviceFailsOnForeignMemory(t *testing.T) {
 	onGPU := os.Getenv("LILYPAD_SIM") == "cuda"
 	if onGPU && os.Getenv("LILYPAD_FAULT") == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestForeignMemoryFailsThePass$", "-test.v")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestDeviceFailsOnForeignMemory$", "-test.v")
 		cmd.Env = append(os.Environ(), "LILYPAD_FAULT=1")
 		out, err := cmd.CombinedOutput()
 		if !strings.Contains(string(out), "touched foreign memory") {
@@ -280,7 +280,7 @@ func TestForeignMemoryFailsThePass(t *testing.T) {
 	t.Log(failed)
 }
 
-func TestEncodingAllocatesNothing(t *testing.T) {
+func TestDeviceEncodingAllocatesNothing(t *testing.T) {
 	r := newRig(t)
 	a, b := r.buffer(1024), r.buffer(1024)
 	ops, _ := r.chain(a, b, 20)

@@ -83,7 +83,7 @@ kernel void apply(device const float* a [[buffer(0)]], device const float* b [[b
 }
 
 // The header's own functions are within 2 ulp of the truth, at every size of argument and at what has no finite answer.
-func TestMathWithinTwoUlps(t *testing.T) {
+func TestDeviceMathWithinTwoUlps(t *testing.T) {
 	const n = 20000
 	inf := float32(math.Inf(1))
 	special := []float32{0, inf, -inf, float32(math.NaN()), -1, 1}
@@ -114,7 +114,7 @@ func TestMathWithinTwoUlps(t *testing.T) {
 	}
 }
 
-func TestPowWithinTwoUlps(t *testing.T) {
+func TestDevicePowWithinTwoUlps(t *testing.T) {
 	const n = 20000
 	xs, ys := append(between(0, 3, n), anyPositive(n)...), append(between(-60, 60, n), between(-2, 2, n)...)
 	inf := float32(math.Inf(1))
