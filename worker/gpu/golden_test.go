@@ -36,7 +36,7 @@ func demoCases(t testing.TB) []demoCase {
 }
 
 // TestDemoGoldens feeds every recorded generation to the model and compares all predictions with fp32's. A few positions
-// stand on the edge between two experts, where any rounding tips them: in the fp32 backend, rounding nothing but z to bf16
+// are so sensitive that any rounding tips them: in the fp32 backend, rounding nothing but z to bf16
 // moves one by 0.16. So the few largest divergences are bounded by number and left out of the mean, which then is small
 // enough to tell a bug.
 func TestDemoGoldens(t *testing.T) {
