@@ -32,7 +32,8 @@ type request struct {
 	pausedAt time.Time       // since when the caller has not taken events; zero while it does
 }
 
-// thread owns the seat that computes. A panic on it is not recovered: states may be half written, and the supervisor starts another worker and replays.
+// thread owns the seat that computes. A panic on it is not recovered: states may be half written, and the supervisor starts
+// another worker and replays.
 type thread struct {
 	parallel int
 	opt      Options

@@ -33,9 +33,6 @@ INLINE Weights weights_at(device const uchar* base, constant Placed& p) {
   return w;
 }
 
-// The 8 or 32 columns that a lane loads at once.
-INLINE uint units(Coding c, uint cols) { return c.bits == 0 ? (cols + 7) / 8 : cols / 32; }
-
 INLINE float2 load_pair(device const uchar* pairs, uint index, uint type) {
   if (type == F32) {
     device const float* p = (device const float*)pairs + index * 2;
@@ -205,7 +202,7 @@ INLINE void add_plain(thread float* acc, Weights m, Coding c, thread const uint*
 }
 
 // Adds to acc[r], for each of R rows, this lane's share of the dot product of row rows[r] with x[0..cols): the units
-// first, first+step, ... of units(c, cols). x must be 16-byte aligned. Sums of the shares of all lanes (simd_sum) are the
+// first, first+step, ... of all that the row has. x must be 16-byte aligned. Sums of the shares of all lanes (simd_sum) are the
 // products. Rows beyond the matrix must be replaced by ones inside.
 template <int R>
 INLINE void add_dots(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x, uint cols,

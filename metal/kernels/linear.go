@@ -54,7 +54,7 @@ func (s *Set) Linear(l Linear) (*metal.Dispatch, error) {
 }
 
 // BestParts is the number of partials that Best yields for a matrix of rows.
-func (s *Set) BestParts(rows int) int { return (rows + bestTile - 1) / bestTile }
+func (s *Set) BestParts(rows int) int { return (rows + BestRows - 1) / BestRows }
 
 func (s *Set) route(l Linear) route {
 	return chooseRoute(l.W.Rows, l.W.units(), s.device.Info().Cores, l.limits())

@@ -19,13 +19,13 @@ type limits struct {
 	tile int // of which the tile is a multiple
 }
 
-// bestTile is the rows of a partial of Best, on every route: those of a word of the mask.
-const bestTile = 32
+// BestRows is the rows that one partial of Best stands for, on every route: those of a word of the mask.
+const BestRows = 32
 
 func (l Linear) limits() limits {
 	switch {
 	case l.Best != nil:
-		return limits{4, bestTile}
+		return limits{4, BestRows}
 	case l.Residual != nil:
 		return limits{1, 8} // the rows of a sum of squares
 	case l.SwiGLU:
@@ -60,7 +60,7 @@ func chooseRoute(rows, units, cores int, l limits) route {
 		}
 	}
 	r.sets = max(4/r.split, least(r.rows))
-	if l.tile == bestTile && rows >= 4*bestTile*wanted/r.sets {
+	if l.tile == BestRows && rows >= 4*BestRows*wanted/r.sets {
 		r.tiles = 4 // still as many simdgroups as wanted, which begin and end less often
 	}
 	return r

@@ -56,8 +56,8 @@ type Sample struct {
 	Results  Ref // {u32 id, u32 flags} [Results]
 }
 
-// Sample prepares c: one dispatch.
-func (s *Set) Sample(c Sample) ([]*metal.Dispatch, error) {
+// Sample prepares c.
+func (s *Set) Sample(c Sample) (*metal.Dispatch, error) {
 	if c.Vocab < 1 || c.Parts != s.BestParts(c.Vocab) {
 		return nil, fmt.Errorf("sampling from %d logits by %d partials: want %d", c.Vocab, c.Parts, s.BestParts(c.Vocab))
 	}
@@ -73,18 +73,14 @@ func (s *Set) Sample(c Sample) ([]*metal.Dispatch, error) {
 		c.Logits.in(4 * vocab), c.Allowed.in((vocab + 31) / 32 * 4), c.Partials.in(8 * int64(c.Parts)), c.Params.in(SampleParamsBytes),
 		c.Step.inout(StepBytes), c.Feed.in(4 * int64(c.Fed)), c.Results.out(Results * ResultBytes),
 	}
-	buffers[0].Reads = 4 * min(vocab, bestTile) // at least: which tiles are opened depends on the logits
+	buffers[0].Reads = 4 * min(vocab, BestRows) // at least: which tiles are opened depends on the logits
 	buffers[1].Reads = 4
 	buffers[3].Reads = SampleParamsBytes - 4
 	buffers[4].Reads, buffers[4].Writes = StepBytes-8, StepBytes-12 // without a feed
 	buffers[5].Reads = 4
 	buffers[6].Writes = ResultBytes
 	shape := [2]uint32{uint32(c.Vocab), uint32(c.Parts)}
-	d, err := s.dispatch(p, buffers, shape, metal.Line(1), metal.Line(sampleThreads))
-	if err != nil {
-		return nil, err
-	}
-	return []*metal.Dispatch{d}, nil
+	return s.dispatch(p, buffers, shape, metal.Line(1), metal.Line(sampleThreads))
 }
 
 // Advance makes the next token of the feed the current one without sampling; the step's position and slots move on.

@@ -52,17 +52,15 @@ func runSample(device *metal.Device, set *kernels.Set, logits []float32, allowed
 			uint32(p.Seed), uint32(p.Seed>>32), p.Choice, 0),
 		Step: a.PutUints(before.words()...), Feed: a.PutUints(feed...), Fed: len(feed), Results: a.Room(kernels.Results * kernels.ResultBytes),
 	}
-	ops, err := set.Sample(c)
+	op, err := set.Sample(c)
 	if err != nil {
 		return sampled{}, err
 	}
-	for _, op := range ops {
-		defer op.Close()
-	}
+	defer op.Close()
 	if err := a.Upload(); err != nil {
 		return sampled{}, err
 	}
-	if err := fixture.Run(device, ops...); err != nil {
+	if err := fixture.Run(device, op); err != nil {
 		return sampled{}, err
 	}
 	if err := a.Download(); err != nil {

@@ -14,7 +14,7 @@ type block struct {
 
 // newBlocks makes n blocks with one reference each, or returns an error of protocol.CodeMemory and makes none.
 func (m *Model) newBlocks(n int) ([]*block, error) {
-	if err := m.memory.take(int64(n) * m.blockBytes()); err != nil {
+	if err := m.memory.Take(int64(n) * m.blockBytes()); err != nil {
 		return nil, err
 	}
 	blocks := make([]*block, n)
@@ -45,7 +45,7 @@ func (m *Model) release(blocks []*block) {
 		}
 		if b.refs == 0 {
 			b.data = nil
-			m.memory.give(m.blockBytes())
+			m.memory.Give(m.blockBytes())
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"sync/atomic"
 
 	"lilypad/protocol"
 	"lilypad/worker/checkpoint"
@@ -41,7 +40,7 @@ type Model struct {
 	rope        []float64 // [Rotary/2] angle per position, radians
 	headStride  int       // padded(HeadDim): floats between rows of K and of V
 
-	memory ledger
+	memory state.Ledger
 	pool   *pool
 	pass   *pass
 }
@@ -72,7 +71,7 @@ func New(ck *checkpoint.Checkpoint, opt Options) (*Model, error) {
 		opt.Threads = runtime.GOMAXPROCS(0)
 	}
 	m := &Model{shape: s, weights: &ck.Weights, opt: opt, headStride: padded(s.HeadDim)}
-	m.memory.limit = opt.Limit
+	m.memory.Limit = opt.Limit
 	for i := range ck.Weights.Layers {
 		m.layers = append(m.layers, m.newLayer(&ck.Weights.Layers[i]))
 	}
@@ -122,7 +121,7 @@ func (m *Model) New() (state.Sequence, error) {
 }
 
 // Bytes is the memory of all live sequences and snapshots, shared KV blocks counted once. Any goroutine may call it.
-func (m *Model) Bytes() int64 { return m.memory.used.Load() }
+func (m *Model) Bytes() int64 { return m.memory.Used() }
 
 // SnapshotBytes is the size of the conv windows and recurrent states of one sequence.
 func (m *Model) SnapshotBytes() int64 { return int64(m.convFloats()+m.recurrentFloats()) * 4 }
@@ -150,23 +149,3 @@ func (m *Model) convFloats() int {
 func (m *Model) recurrentFloats() int {
 	return m.deltaLayers * m.shape.ValueHeads * m.shape.ValueDim * m.shape.KeyDim
 }
-
-// ledger counts state memory against a limit.
-type ledger struct {
-	limit int64 // 0: none
-	used  atomic.Int64
-}
-
-// take reserves n bytes or returns an error of protocol.CodeMemory and reserves nothing.
-func (l *ledger) take(n int64) error {
-	if free := l.limit - l.used.Load(); l.limit > 0 && n > free {
-		return &protocol.Error{
-			Code: protocol.CodeMemory, Have: free, Want: n,
-			Message: fmt.Sprintf("no memory for the state of this conversation: %d bytes needed, %d of %d free", n, free, l.limit),
-		}
-	}
-	l.used.Add(n)
-	return nil
-}
-
-func (l *ledger) give(n int64) { l.used.Add(-n) }

@@ -1,11 +1,6 @@
 package cpu
 
-import (
-	"fmt"
-
-	"lilypad/protocol"
-	"lilypad/worker/state"
-)
+import "lilypad/worker/state"
 
 // sequence is a state.Sequence.
 type sequence struct {
@@ -27,7 +22,7 @@ var (
 
 // allocate makes zeroed conv windows and recurrent states.
 func (s *sequence) allocate() error {
-	if err := s.m.memory.take(s.m.SnapshotBytes()); err != nil {
+	if err := s.m.memory.Take(s.m.SnapshotBytes()); err != nil {
 		return err
 	}
 	s.conv = make([]float32, s.m.convFloats())
@@ -48,11 +43,8 @@ func (s *sequence) Grow(n int) error {
 		panic("BUG: Grow by a negative number of tokens")
 	}
 	want := s.len + n
-	if want > s.m.opt.Context {
-		return &protocol.Error{
-			Code: protocol.CodeContextLength, Have: int64(want), Want: int64(s.m.opt.Context),
-			Message: fmt.Sprintf("the conversation has %d tokens, but at most %d fit; shorten it or start with a larger --context", want, s.m.opt.Context),
-		}
+	if err := state.CheckLength(want, s.m.opt.Context); err != nil {
+		return err
 	}
 	missing := blocksFor(want) - len(s.blocks)
 	if missing <= 0 {
@@ -73,13 +65,8 @@ func (s *sequence) Forward(tokens []int32, rows int, logits []float32) error {
 		panic("BUG: Forward on a closed sequence")
 	}
 	vocab := s.m.shape.Vocab
-	if rows < 0 || rows > len(tokens) || len(logits) < rows*vocab {
-		return fmt.Errorf("cpu forward: %d logit rows of %d tokens in a buffer of %d floats, want %d", rows, len(tokens), len(logits), rows*vocab)
-	}
-	for i, id := range tokens {
-		if id < 0 || int(id) >= vocab {
-			return protocol.Errorf(protocol.CodeInvalid, "token id %d at position %d is outside the vocabulary of %d", id, s.len+i, vocab)
-		}
+	if err := state.CheckForward(tokens, s.len, rows, logits, vocab); err != nil {
+		return err
 	}
 	if err := s.Grow(len(tokens)); err != nil {
 		return err
@@ -122,7 +109,7 @@ func (s *sequence) Close() {
 	}
 	s.closed = true
 	s.m.release(s.blocks)
-	s.m.memory.give(s.m.SnapshotBytes())
+	s.m.memory.Give(s.m.SnapshotBytes())
 	s.blocks, s.conv, s.recurrent = nil, nil, nil
 }
 

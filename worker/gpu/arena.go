@@ -1,9 +1,6 @@
 package gpu
 
 import (
-	"fmt"
-	"sync/atomic"
-
 	"lilypad/metal"
 	"lilypad/metal/kernels"
 	"lilypad/protocol"
@@ -88,26 +85,6 @@ func (m *Model) copy(dst, src kernels.Ref, bytes int64) error {
 	defer d.Close()
 	return m.runNow(d)
 }
-
-// ledger counts state memory against a limit.
-type ledger struct {
-	limit int64 // 0: none
-	used  atomic.Int64
-}
-
-// take reserves n bytes or returns an error of protocol.CodeMemory and reserves nothing.
-func (l *ledger) take(n int64) error {
-	free := l.limit - l.used.Load()
-	if l.limit > 0 && n > free {
-		err := noMemory(n, fmt.Sprintf("%d of %d free", free, l.limit))
-		err.Have = free
-		return err
-	}
-	l.used.Add(n)
-	return nil
-}
-
-func (l *ledger) give(n int64) { l.used.Add(-n) }
 
 func noMemory(want int64, why string) *protocol.Error {
 	err := protocol.Errorf(protocol.CodeMemory, "no memory for the state of this conversation: %d bytes needed, %s", want, why)

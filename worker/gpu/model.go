@@ -170,7 +170,7 @@ func (m *Model) Kernels() string {
 func (m *Model) ChunkIndependent() bool { return true }
 
 // Bytes is the memory of all live sequences and snapshots, shared KV blocks counted once. Any goroutine may call it.
-func (m *Model) Bytes() int64 { return m.states.memory.used.Load() }
+func (m *Model) Bytes() int64 { return m.states.memory.Used() }
 
 // SnapshotBytes is the size of the conv windows and recurrent states of one snapshot; a sequence has two of each.
 func (m *Model) SnapshotBytes() int64 { return m.states.slotBytes() }

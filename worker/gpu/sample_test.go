@@ -39,13 +39,11 @@ func TestSamplersAgree(t *testing.T) {
 		Params: a.Room(kernels.SampleParamsBytes), Step: a.Room(kernels.StepBytes), Feed: a.PutUints(0), Fed: 1,
 		Results: a.Room(kernels.Results * kernels.ResultBytes),
 	}
-	ops, err := set.Sample(s)
+	op, err := set.Sample(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, op := range ops {
-		t.Cleanup(op.Close)
-	}
+	t.Cleanup(op.Close)
 	store := func(r kernels.Ref, words any) {
 		if _, err := binary.Encode(a.Bytes(r, int64(binary.Size(words))), binary.LittleEndian, words); err != nil {
 			t.Fatal(err)
@@ -79,7 +77,7 @@ func TestSamplersAgree(t *testing.T) {
 		if err := a.Upload(); err != nil {
 			t.Fatal(err)
 		}
-		if err := fixture.Run(device, ops...); err != nil {
+		if err := fixture.Run(device, op); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.Download(); err != nil {

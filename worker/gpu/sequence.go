@@ -1,10 +1,8 @@
 package gpu
 
 import (
-	"fmt"
 	"unsafe"
 
-	"lilypad/protocol"
 	"lilypad/worker/state"
 )
 
@@ -78,11 +76,8 @@ func (s *sequence) Grow(n int) error {
 		panic("BUG: Grow on a closed sequence, or by a negative number of tokens")
 	}
 	want := s.len + n
-	if want > s.m.opt.Context {
-		return &protocol.Error{
-			Code: protocol.CodeContextLength, Have: int64(want), Want: int64(s.m.opt.Context),
-			Message: fmt.Sprintf("the conversation has %d tokens, but at most %d fit; shorten it or start with a larger --context", want, s.m.opt.Context),
-		}
+	if err := state.CheckLength(want, s.m.opt.Context); err != nil {
+		return err
 	}
 	missing := blocksFor(want) - len(s.blocks)
 	if missing <= 0 {
@@ -107,13 +102,8 @@ func (s *sequence) Forward(tokens []int32, rows int, logits []float32) error {
 		panic("BUG: Forward on a closed sequence")
 	}
 	vocab := s.m.shape.Vocab
-	if rows < 0 || rows > len(tokens) || len(logits) < rows*vocab {
-		return fmt.Errorf("GPU forward: %d logit rows of %d tokens in a buffer of %d floats, want %d", rows, len(tokens), len(logits), rows*vocab)
-	}
-	for i, id := range tokens {
-		if err := s.m.checkToken(id, s.len+i); err != nil {
-			return err
-		}
+	if err := state.CheckForward(tokens, s.len, rows, logits, vocab); err != nil {
+		return err
 	}
 	if err := s.Grow(len(tokens)); err != nil {
 		return err
@@ -130,13 +120,6 @@ func (s *sequence) Forward(tokens []int32, rows int, logits []float32) error {
 		}
 		logits = logits[(end-from)*vocab:]
 		at = end
-	}
-	return nil
-}
-
-func (m *Model) checkToken(id int32, position int) error {
-	if id < 0 || int(id) >= m.shape.Vocab {
-		return protocol.Errorf(protocol.CodeInvalid, "token id %d at position %d is outside the vocabulary of %d", id, position, m.shape.Vocab)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"lilypad/metal"
 	"lilypad/protocol"
 	"lilypad/worker/model"
+	"lilypad/worker/state"
 )
 
 // blockTokens is the number of tokens in one KV block.
@@ -27,13 +28,13 @@ type states struct {
 	kv        arena // bf16 [block][attention layer][2][KVHeads][blockTokens][HeadDim]
 	entries   int   // of a row of the table
 	refs      []int // by block
-	memory    ledger
+	memory    state.Ledger
 }
 
 // newStates makes room for a few sequences of at most context tokens.
 func newStates(d *metal.Device, s *model.Shape, context int, limit int64) (*states, error) {
 	st := &states{shape: s, entries: blocksFor(context)}
-	st.memory.limit = limit
+	st.memory.Limit = limit
 	const slots, blocks = 4, 8
 	for _, a := range []struct {
 		arena *arena
@@ -82,11 +83,11 @@ func (st *states) blockBytes() int64 { return blockTokens * st.shape.KVBytes(2) 
 // takeSlots gives out n slots with undefined contents, or an error of protocol.CodeMemory and none.
 func (m *Model) takeSlots(n int) ([]int32, error) {
 	st := m.states
-	if err := st.memory.take(int64(n) * st.slotBytes()); err != nil {
+	if err := st.memory.Take(int64(n) * st.slotBytes()); err != nil {
 		return nil, err
 	}
 	if err := m.roomFor(n, &st.recurrent, &st.conv, &st.table); err != nil {
-		st.memory.give(int64(n) * st.slotBytes())
+		st.memory.Give(int64(n) * st.slotBytes())
 		return nil, err
 	}
 	slots := make([]int32, n)
@@ -104,17 +105,17 @@ func (st *states) giveSlots(slots ...int32) {
 		st.conv.give(s)
 		st.table.give(s)
 	}
-	st.memory.give(int64(len(slots)) * st.slotBytes())
+	st.memory.Give(int64(len(slots)) * st.slotBytes())
 }
 
 // takeBlocks gives out n blocks with one reference each, or an error of protocol.CodeMemory and none.
 func (m *Model) takeBlocks(n int) ([]int32, error) {
 	st := m.states
-	if err := st.memory.take(int64(n) * st.blockBytes()); err != nil {
+	if err := st.memory.Take(int64(n) * st.blockBytes()); err != nil {
 		return nil, err
 	}
 	if err := m.roomFor(n, &st.kv); err != nil {
-		st.memory.give(int64(n) * st.blockBytes())
+		st.memory.Give(int64(n) * st.blockBytes())
 		return nil, err
 	}
 	for len(st.refs) < st.kv.capacity {
@@ -145,7 +146,7 @@ func (st *states) release(blocks []int32) {
 		}
 		if st.refs[b] == 0 {
 			st.kv.give(b)
-			st.memory.give(st.blockBytes())
+			st.memory.Give(st.blockBytes())
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package gpu
 
-import "lilypad/protocol"
+import (
+	"lilypad/protocol"
+	"lilypad/worker/state"
+)
 
 // Step computes token and samples the one after it on the GPU; see state.Stepper. When one sequence samples twice in a
 // row, the step after the asked one is started too, with the token that the GPU sampled, so that the GPU doesn't wait
@@ -11,7 +14,7 @@ func (s *sequence) Step(token int32, p protocol.Sampling, out []float32) (int32,
 	if s.closed {
 		panic("BUG: Step on a closed sequence")
 	}
-	if err := m.checkToken(token, s.len); err != nil {
+	if err := state.CheckForward([]int32{token}, s.len, 1, out, m.shape.Vocab); err != nil {
 		return -1, err
 	}
 	again := m.runner.last == s

@@ -8,9 +8,6 @@ import (
 	"lilypad/protocol"
 )
 
-// bestRows is the number of ids that one of the head's argmax partials stands for.
-const bestRows = 32
-
 // tail adds what follows the layers: head and sampler, or the step to the next token of the feed alone.
 func (b *builder) tail(t tail) {
 	m, s := b.m, &b.m.scratch
@@ -38,16 +35,8 @@ func (b *builder) tail(t tail) {
 		Params: s.params, Step: s.step, Feed: s.feed, Fed: feedTokens, Results: s.results,
 	}
 	if b.err == nil {
-		list, err := m.kernels.Sample(sample)
-		for i, d := range list {
-			b.add(sample, d, err)
-			if i < len(list)-1 {
-				b.barrier()
-			}
-		}
-		if err != nil {
-			b.add(sample, nil, err)
-		}
+		d, err := m.kernels.Sample(sample)
+		b.add(sample, d, err)
 	}
 }
 

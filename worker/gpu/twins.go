@@ -49,7 +49,7 @@ func (c *checker) best(l kernels.Linear) []uint32 {
 	n := l.W.Rows
 	raw := c.uints(l.Out, n)
 	var out []uint32
-	for i, p := range ref.Best(c.floats(l.Out, n), c.uints(l.Best.Allowed, (n+31)/32), bestRows) {
+	for i, p := range ref.Best(c.floats(l.Out, n), c.uints(l.Best.Allowed, (n+31)/32), kernels.BestRows) {
 		logit := c.uints(l.Best.Partials.At(int64(8*i)), 1)[0] // where nothing is allowed it may be anything
 		if p.ID < uint32(n) {
 			logit = raw[p.ID]
