@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"syscall"
 	"testing"
@@ -118,7 +119,8 @@ func TestKillOnSimulatedGPU(t *testing.T) {
 		}
 		again, err := s.post(body, nil)
 		check(t, l.name+", again", again, err, want)
-		timer := time.AfterFunc(30*time.Millisecond, func() { s.kill() })
+		s.restart() // so that nothing is cached: some 30 tokens to prefill, one by one, take the simulator seconds
+		timer := time.AfterFunc(300*time.Millisecond, func() { s.kill() })
 		kills := 1
 		got, err := s.post(body, func(a answer) {
 			if kills < 6 && len(a.text) > len(want.text)*(2*kills-1)/11 {
@@ -133,6 +135,11 @@ func TestKillOnSimulatedGPU(t *testing.T) {
 		}
 	}
 	ensureNoOrphans(t, s)
+	for phase, want := range map[string]int{"idle": len(longAnswers), "prefill": len(longAnswers), "decode": 5 * len(longAnswers)} {
+		if got := len(regexp.MustCompile(`worker died.* phase=`+phase).FindAllString(s.log.String(), -1)); got != want {
+			t.Errorf("%d workers died in %s, want %d\n%s", got, phase, want, s.log)
+		}
+	}
 }
 
 // TestKillFiveTimes kills the worker five times during one answer.

@@ -100,6 +100,24 @@ func (s *server) kill() int {
 	return 0
 }
 
+// restart kills the idle worker, whose cached prefixes die with it, and waits until the next one is ready.
+func (s *server) restart() {
+	before := s.kill()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		pids := s.workers()
+		if len(pids) != 1 || pids[0] == before {
+			continue
+		}
+		if r, err := http.Get(s.base + "/readyz"); err == nil {
+			r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				return
+			}
+		}
+	}
+	s.t.Fatalf("no new worker is ready\n%s", s.log)
+}
+
 // answer is what a client got.
 type answer struct {
 	text      string
