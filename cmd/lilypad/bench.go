@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -29,6 +30,7 @@ type benchOptions struct {
 	boundary, recovery     bool
 	json                   bool
 	synthetic, contexts    string
+	server, streams        string
 	kernels                bool
 }
 
@@ -72,6 +74,13 @@ token. Prompts are random tokens that no cache has seen.`,
 			if o.prompt < 1 || o.decode < 2 || o.rounds < 1 {
 				return fmt.Errorf("prompt is %d, decode %d, rounds %d; they must be at least 1, 2 and 1", o.prompt, o.decode, o.rounds)
 			}
+			if o.server != "" {
+				counts, err := parseStreams(o.streams)
+				if err != nil {
+					return err
+				}
+				return failed(benchServer(e.stdout, strings.TrimSuffix(o.server, "/"), counts, o))
+			}
 			if o.synthetic != "" {
 				contexts, err := parseContexts(o.contexts)
 				if err != nil {
@@ -89,6 +98,8 @@ token. Prompts are random tokens that no cache has seen.`,
 	f.IntVar(&o.rounds, "rounds", 5, "times that each measurement is repeated")
 	f.BoolVar(&o.boundary, "boundary", true, "measure the process boundary, for which the model is loaded in this process too")
 	f.BoolVar(&o.recovery, "recovery", true, "kill the worker and measure until the next token")
+	f.StringVar(&o.server, "server", "", "instead, measure the OpenAI API at this `address`, as in http://127.0.0.1:8383: first token and tokens/s of its streams")
+	f.StringVar(&o.streams, "streams", "1,4", "`numbers` of streams at once for --server")
 	f.StringVar(&o.synthetic, "synthetic", "", "instead, decode on the GPU with random weights of this `shape`: qwen3.6-35b-a3b, or that with :LAYERS behind it")
 	f.StringVar(&o.contexts, "contexts", "256,4096,32768", "`tokens` of context at which --synthetic decodes")
 	f.BoolVar(&o.kernels, "kernels", false, "with --synthetic, time each kind of kernel too")
