@@ -7,6 +7,8 @@ import (
 	"embed"
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"strings"
 
 	"lilypad/metal"
 )
@@ -47,7 +49,11 @@ func (s *Set) Close() {
 // source is the text of a library: MSL compiled at run time has no include path, so the shared parts go in front.
 func source(name string) (string, error) {
 	var text []byte
-	for _, file := range []string{"common.metal", "dot.metal", name + ".metal"} {
+	files := []string{"common.metal", "dot.metal", name + ".metal"}
+	if strings.HasPrefix(name, "prefill_") {
+		files = slices.Insert(files, 2, "prefill_tile.metal")
+	}
+	for _, file := range files {
 		part, err := sources.ReadFile(file)
 		if err != nil {
 			return "", fmt.Errorf("kernels of %s: %w", name, err)

@@ -88,7 +88,7 @@ func ptxKey(text, function string) string {
 // ptxHeaderHash identifies what kernels for the GPU include.
 var ptxHeaderHash = sync.OnceValue(func() string {
 	return hashFiles(func(name string) bool {
-		return name != "sim.h" && name != "cpu.h" && !strings.HasSuffix(name, ".c")
+		return name != "sim.h" && !strings.HasPrefix(name, "cpu") && !strings.HasSuffix(name, ".c")
 	})
 })
 

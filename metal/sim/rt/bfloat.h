@@ -10,8 +10,12 @@ struct bfloat {
 
   // Rounds to nearest even; a NaN stays one.
   explicit bfloat(float f) {
+#if defined(__NVPTX__)
+    __asm__("cvt.rn.bf16.f32 %0, %1;" : "=h"(__bits) : "f"(f));
+#else
     uint u = __builtin_astype(f, uint);
     __bits = (ushort)(f != f ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+#endif
   }
   explicit bfloat(half f) : bfloat((float)f) {}
   explicit bfloat(int i) : bfloat((float)i) {}
@@ -36,7 +40,13 @@ struct alignas(4) bfloat2 {
   bfloat2() = default;
   bfloat2(bfloat a, bfloat b) : x(a), y(b) {}
   explicit bfloat2(bfloat a) : x(a), y(a) {}
+#if defined(__NVPTX__)
+  explicit bfloat2(float2 v) {
+    __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(*(thread uint __attribute__((may_alias))*)this) : "f"(v.y), "f"(v.x));
+  }
+#else
   explicit bfloat2(float2 v) : x(v.x), y(v.y) {}
+#endif
   explicit operator float2() const { return (float2)(float(x), float(y)); }
 };
 

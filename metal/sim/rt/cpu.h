@@ -61,21 +61,6 @@ inline uint ballot(bool b) {
   uint v = b;
   return *(thread const uint*)sim_fold(&v, sizeof v, fold_ballot);
 }
-
-// c + a * b of 8x8 matrices, of which every lane holds two elements (matrix.h): k ascending, one fma each.
-inline void multiply(thread float* d, thread const float* a, thread const float* b, thread const float* c) {
-  float mine[4] = {a[0], a[1], b[0], b[1]};
-  thread const float* all = (thread const float*)sim_exchange(mine, sizeof mine);
-  uint row = row_of(lane()), column = column_of(lane());
-  float d0 = c[0], d1 = c[1];
-  for (uint k = 0; k < 8; ++k) {
-    float x = all[4 * lane_of(row, k) + (k & 1)];
-    thread const float* y = all + 4 * lane_of(k, column) + 2;
-    d0 = fma(x, y[0], d0);
-    d1 = fma(x, y[1], d1);
-  }
-  d[0] = d0, d[1] = d1;
-}
 }
 
 // Atomics, by the compiler's builtins, which want all their pointers in one space: the generic one.

@@ -1,4 +1,5 @@
-// simdgroup_matrix: 8x8 of float, half or bfloat, multiplied in fp32.
+// simdgroup_matrix: 8x8 of float, half or bfloat, multiplied in fp32. Its elements are spread over the lanes as the target
+// likes (fragments).
 #pragma once
 
 namespace __sim {
@@ -15,18 +16,20 @@ template <class T> struct pair {
 };
 }
 
+#if defined(__NVPTX__)
+#include "ptx_matrix.h"
+#else
+#include "cpu_matrix.h"
+#endif
+
 namespace metal {
 template <class T, int R, int C> struct simdgroup_matrix {
   static_assert(__sim::is_element<T>::value && R == 8 && C == 8, "a simdgroup_matrix is 8x8 of float, half or bfloat");
   simdgroup_matrix() = default;
-  explicit simdgroup_matrix(T diagonal) {
-    uint l = __sim::lane(), row = __sim::row_of(l), column = __sim::column_of(l);
-    __e.at[0] = row == column ? diagonal : T(0.0f);
-    __e.at[1] = row == column + 1 ? diagonal : T(0.0f);
-  }
-  thread __sim::pair<T>& thread_elements() thread { return __e; }
-  __sim::pair<T> thread_elements() const { return __e; }
-  __sim::pair<T> __e;
+  explicit simdgroup_matrix(T diagonal) : __f(__sim::diagonal(diagonal)) {}
+  thread __sim::pair<T>& thread_elements() thread { return __f.e; }
+  __sim::pair<T> thread_elements() const { return __f.e; }
+  __sim::fragment<T> __f;
 };
 typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
@@ -34,37 +37,25 @@ typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
 
 template <class T, int R, int C> inline simdgroup_matrix<T, R, C> make_filled_simdgroup_matrix(T v) {
   simdgroup_matrix<T, R, C> m;
-  m.__e.at[0] = m.__e.at[1] = v;
+  __sim::fill(m.__f, v);
   return m;
 }
 
 #define __SIM_MEMORY(SPACE) \
   template <class T> inline void simdgroup_load(thread simdgroup_matrix<T, 8, 8>& m, const SPACE T* p, ulong stride = 8, ulong2 origin = 0, bool transpose = false) { \
-    uint l = __sim::lane(); \
-    ulong row = __sim::row_of(l), column = __sim::column_of(l); \
-    for (uint i = 0; i < 2; ++i) \
-      m.__e.at[i] = transpose ? p[(origin.y + column + i) * stride + origin.x + row] : p[(origin.y + row) * stride + origin.x + column + i]; \
+    __sim::load(m.__f, p + origin.y * stride + origin.x, stride, transpose); \
   } \
   template <class T> inline void simdgroup_store(simdgroup_matrix<T, 8, 8> m, SPACE T* p, ulong stride = 8, ulong2 origin = 0, bool transpose = false) { \
-    uint l = __sim::lane(); \
-    ulong row = __sim::row_of(l), column = __sim::column_of(l); \
-    for (uint i = 0; i < 2; ++i) \
-      if (transpose) p[(origin.y + column + i) * stride + origin.x + row] = m.__e.at[i]; \
-      else p[(origin.y + row) * stride + origin.x + column + i] = m.__e.at[i]; \
+    __sim::store(m.__f, p + origin.y * stride + origin.x, stride, transpose); \
   }
 __SIM_MEMORY(device)
 __SIM_MEMORY(threadgroup)
 #undef __SIM_MEMORY
 
-#if !defined(__SIM_TARGET_MULTIPLY)
 template <class D, class A, class B, class C>
 inline void simdgroup_multiply_accumulate(thread simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a, simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<C, 8, 8> c) {
-  float x[2] = {(float)a.__e.at[0], (float)a.__e.at[1]}, y[2] = {(float)b.__e.at[0], (float)b.__e.at[1]};
-  float z[2] = {(float)c.__e.at[0], (float)c.__e.at[1]}, r[2];
-  __sim::multiply(r, x, y, z);
-  d.__e.at[0] = D(r[0]), d.__e.at[1] = D(r[1]);
+  __sim::multiply(d.__f, a.__f, b.__f, c.__f);
 }
-#endif
 template <class D, class A, class B>
 inline void simdgroup_multiply(thread simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a, simdgroup_matrix<B, 8, 8> b) {
   simdgroup_multiply_accumulate(d, a, b, make_filled_simdgroup_matrix<D, 8, 8>(D(0.0f)));
@@ -75,3 +66,14 @@ template <class T> inline simdgroup_matrix<T, 8, 8> operator*(simdgroup_matrix<T
   return d;
 }
 }
+
+// What kernels that multiply blocks of 8x8 matrices may use where the GPU multiplies larger ones: acc[i][j] += the sum over
+// l of a[i][l] * b[l][j], for M by N matrices, K deep, M and K even.
+#if defined(__NVPTX__)
+#define __SIM_MULTIPLY_BLOCK(acc, a, b, M, N, K) \
+  _Pragma("unroll") for (int i = 0; i < M; i += 2) \
+    _Pragma("unroll") for (int j = 0; j < N; ++j) \
+      _Pragma("unroll") for (int l = 0; l < K; l += 2) \
+        __sim::multiply_joined(acc[i * N + j].__f, acc[(i + 1) * N + j].__f, a[i * K + l].__f, a[i * K + l + 1].__f, \
+                               a[(i + 1) * K + l].__f, a[(i + 1) * K + l + 1].__f, b[l * N + j].__f, b[(l + 1) * N + j].__f);
+#endif

@@ -48,19 +48,6 @@ template <class OP, class T> inline T scan(T v) {
 }
 
 inline uint ballot(bool b) { return (uint)__nvvm_vote_ballot_sync(0xffffffffu, b); }
-
-// c + a * b of 8x8 matrices, of which every lane holds two elements (matrix.h): k ascending, one fma each, as in cpu.h.
-inline void multiply(thread float* d, thread const float* a, thread const float* b, thread const float* c) {
-  float d0 = c[0], d1 = c[1];
-#pragma unroll
-  for (uint k = 0; k < 8; ++k) {
-    float x = shuffle(k & 1 ? a[1] : a[0], lane_of(row_of(lane()), k));
-    uint from = lane_of(k, column_of(lane()));
-    d0 = fma(x, shuffle(b[0], from), d0);
-    d1 = fma(x, shuffle(b[1], from), d1);
-  }
-  d[0] = d0, d[1] = d1;
-}
 }
 
 #include "ptx_atomics.h"

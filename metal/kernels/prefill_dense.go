@@ -1,0 +1,111 @@
+package kernels
+
+import (
+	"fmt"
+
+	"lilypad/metal"
+)
+
+// LinearRows is a matrix times Count vectors. Outputs are stored as OutType, added to the residual Out, or paired by SwiGLU:
+// out[i] = silu(row i) * row Rows/2+i. An output's bits don't depend on the other vectors.
+type LinearRows struct {
+	W        Matrix // Cols a multiple of 8
+	X        Ref    // XType [Count][W.Cols], at a multiple of 16 bytes
+	XType    Type   // BF16; with F32, products are of fp32 numbers, not of bf16 ones (a few times slower)
+	Count    int
+	Out      Ref  // OutType [Count][W.Rows], or BF16 [Count][W.Rows/2] with SwiGLU, at a multiple of 16 bytes
+	OutType  Type // BF16 or F32
+	SwiGLU   bool
+	Residual bool // f32: adds to Out instead of storing
+}
+
+// What the ends of a tile do: END_… of prefill_tile.metal.
+const (
+	endBF16 = iota
+	endF32
+	endSwiGLU
+	endResidual
+)
+
+// Sizes of prefill_tile.metal.
+const (
+	tileThreads = 128
+	tileOutputs = 64 // rows of a matrix; half as many outputs of SwiGLU
+)
+
+func (l LinearRows) check() error {
+	if err := l.W.check(); err != nil {
+		return err
+	}
+	switch {
+	case l.Count < 1:
+		return fmt.Errorf("%d vectors", l.Count)
+	case l.W.Cols%8 != 0:
+		return fmt.Errorf("its columns are not a multiple of 8")
+	case l.X.Offset%16 != 0 || l.Out.Offset%16 != 0:
+		return fmt.Errorf("vectors at byte %d and outputs at byte %d: want multiples of 16", l.X.Offset, l.Out.Offset)
+	case l.XType == F16, l.OutType == F16:
+		return fmt.Errorf("vectors of %v and outputs of %v are not made", l.XType, l.OutType)
+	case l.SwiGLU && (l.OutType != BF16 || l.Residual || l.W.Rows%4 != 0):
+		return fmt.Errorf("SwiGLU wants bf16 outputs, an even number of them, and no residual")
+	case l.Residual && l.OutType != F32:
+		return fmt.Errorf("a residual of %v: want f32", l.OutType)
+	}
+	return nil
+}
+
+// end is what the kernel does with products, and the binding of what it writes.
+func (l LinearRows) end() (uint32, metal.Binding) {
+	n := int64(l.Count) * int64(l.W.Rows)
+	switch {
+	case l.SwiGLU:
+		return endSwiGLU, l.Out.out(n)
+	case l.Residual:
+		return endResidual, l.Out.inout(4 * n)
+	case l.OutType == F32:
+		return endF32, l.Out.out(4 * n)
+	}
+	return endBF16, l.Out.out(2 * n)
+}
+
+// LinearRows prepares l.
+func (s *Set) LinearRows(l LinearRows) (*metal.Dispatch, error) {
+	return s.linearRows(l, tileHeight(l.Count, 1, l.XType))
+}
+
+// linearRows prepares l with tiles of height rows.
+func (s *Set) linearRows(l LinearRows, height int) (*metal.Dispatch, error) {
+	if err := l.check(); err != nil {
+		return nil, fmt.Errorf("linear of %d rows and %d columns for %d vectors: %w", l.W.Rows, l.W.Cols, l.Count, err)
+	}
+	end, out := l.end()
+	name := fmt.Sprintf("dense_%d", height)
+	if l.XType == F32 {
+		name = fmt.Sprintf("dense_exact_%d", height)
+	}
+	p, err := s.pipeline("prefill_dense", name, append(l.W.constants(0), metal.Uint(3, end))...)
+	if err != nil {
+		return nil, err
+	}
+	w, place := l.W.binding(l.W.Rows)
+	buffers := []metal.Binding{w, l.X.in(int64(l.Count) * int64(l.W.Cols) * int64(l.XType.Bytes())), out}
+	params := struct {
+		W                    placed
+		Outputs, Cols, Count uint32
+	}{place, uint32(l.W.Rows), uint32(l.W.Cols), uint32(l.Count)}
+	groups := metal.Size{X: (l.Count + height - 1) / height, Y: (l.W.Rows + tileOutputs - 1) / tileOutputs, Z: 1}
+	return s.dispatch(p, buffers, params, groups, metal.Line(tileThreads))
+}
+
+// tileHeight is the rows of a tile where rows are spread over matrices: higher tiles rebuild weights less often, lower ones
+// waste less. Bits don't depend on it.
+func tileHeight(rows, matrices int, t Type) int {
+	each := rows / matrices
+	switch {
+	case each <= 16:
+		return 16
+	case each <= 40 || t == F32: // floats of higher tiles have no room in threadgroup memory
+		return 32
+	}
+	return 64
+}

@@ -1,0 +1,122 @@
+package kernels_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"lilypad/metal"
+	"lilypad/metal/kernels"
+	"lilypad/metal/kernels/fixture"
+	"lilypad/metal/ref"
+)
+
+// denseFormats are all widths, group sizes and types that occur.
+var denseFormats = []kernels.Format{
+	{Bits: 4, Group: 64}, {Bits: 8, Group: 64}, {Bits: 2, Group: 32}, {Bits: 3, Group: 32, Type: kernels.F16}, {Bits: 5, Group: 32},
+	{Bits: 6, Group: 32, Type: kernels.F32}, {Bits: 4, Group: 32, Type: kernels.F32}, {}, {Type: kernels.F16}, {Type: kernels.F32},
+}
+
+// denseCase is a LinearRows by tiles of height rows, 0 for the route's own.
+type denseCase struct {
+	format            kernels.Format
+	rows, cols, count int
+	height            int
+	x, out            kernels.Type
+	swiglu, residual  bool
+}
+
+func TestLinearRowsFormats(t *testing.T) {
+	device, set := newSet(t, exact)
+	for _, f := range denseFormats {
+		for _, x := range []kernels.Type{kernels.BF16, kernels.F32} {
+			t.Run(fmt.Sprintf("%v, %v", f, x), func(t *testing.T) {
+				cols := 160 // a tile and a half of inputs
+				if f.Group == 64 {
+					cols = 192
+				}
+				runLinearRows(t, device, set, denseCase{format: f, rows: 72, cols: cols, count: 19, x: x, out: kernels.F32})
+			})
+		}
+	}
+}
+
+// TestLinearRowsTails has counts on both sides of every tile height, and every end.
+func TestLinearRowsTails(t *testing.T) {
+	device, set := newSet(t, exact)
+	f := kernels.Format{Bits: 4, Group: 32}
+	for _, count := range []int{1, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 130} {
+		for name, c := range map[string]denseCase{
+			"bf16":     {rows: 64, cols: 64},
+			"odd":      {rows: 67, cols: 96, out: kernels.F32},
+			"odd bf16": {rows: 35, cols: 32},
+			"swiglu":   {rows: 2 * 44, cols: 128, swiglu: true},
+			"residual": {rows: 136, cols: 64, out: kernels.F32, residual: true},
+			"exact":    {rows: 17, cols: 64, x: kernels.F32, out: kernels.F32},
+		} {
+			t.Run(fmt.Sprintf("%s of %d", name, count), func(t *testing.T) {
+				c.format, c.count = f, count
+				runLinearRows(t, device, set, c)
+			})
+		}
+	}
+}
+
+// TestLinearRowsAlone: the bits of an output depend neither on the tile's height nor on the rows around it.
+func TestLinearRowsAlone(t *testing.T) {
+	device, set := newSet(t, exact)
+	c := denseCase{format: kernels.Format{Bits: 4, Group: 64}, rows: 64, cols: 192, count: 65, out: kernels.F32, height: 64}
+	whole := runLinearRows(t, device, set, c)
+	for _, height := range []int{16, 32} {
+		c.height = height
+		if other := runLinearRows(t, device, set, c); !slices.Equal(whole, other) {
+			t.Errorf("tiles of %d rows give other bits than tiles of %d", height, 64)
+		}
+	}
+	c.count = 3 // the same first rows: the fixture draws the matrix, then the vectors
+	if few := runLinearRows(t, device, set, c); !slices.Equal(whole[:len(few)], few) {
+		t.Errorf("3 rows have other bits alone than before 62 others")
+	}
+}
+
+// runLinearRows compares c with its twin and returns what came out.
+func runLinearRows(t *testing.T, device *metal.Device, set *kernels.Set, c denseCase) []float32 {
+	t.Helper()
+	a := newArena(t, device, 2<<20, 21)
+	w, twin := a.Matrix(c.format, c.rows, c.cols)
+	x := a.Normal(c.count*c.cols, 0, 1)
+	l := kernels.LinearRows{W: w, XType: c.x, Count: c.count, OutType: c.out, SwiGLU: c.swiglu, Residual: c.residual}
+	if c.x == kernels.BF16 {
+		l.X, twin = a.PutBfloats(x), twin.Rounded()
+	} else {
+		l.X = a.PutFloats(x)
+	}
+	want := ref.LinearRows(twin, x)
+	switch {
+	case c.residual:
+		before := a.Normal(len(want), 0, 2)
+		l.Out = a.PutFloats(before)
+		for i := range want {
+			want[i] += before[i]
+		}
+	case c.swiglu:
+		want = ref.SwiGLURows(want, c.rows)
+		l.Out = a.Room(int64(2 * len(want)))
+	default:
+		l.Out = a.Room(int64(c.out.Bytes() * len(want)))
+	}
+	op, err := set.LinearRowsBy(l, c.height)
+	runFixture(t, device, a, op, err)
+	if c.out == kernels.BF16 {
+		got := a.Bfloats(l.Out, len(want))
+		if err := fixture.CompareBfloats(got, want, 1, 1e-2); err != nil {
+			t.Error(err)
+		}
+		return got
+	}
+	got := a.Floats(l.Out, len(want))
+	if err := fixture.CompareFloats(got, want, 1e-5); err != nil {
+		t.Error(err)
+	}
+	return got
+}
