@@ -21,13 +21,13 @@ const (
 // gate. With Splits above 1 it yields Partials instead, which AttentionMerge turns into Out.
 type Attention struct {
 	AttentionShape
-	Queries   Ref // bf16 [Heads][HeadDim], scaled, at a multiple of 16 bytes
-	Proj      Ref // bf16, everything that the layer projects
+	Queries   Ref // f32 [Heads][HeadDim], scaled, at a multiple of 16 bytes
+	Proj      Ref // f32, everything that the layer projects
 	Q         int // elements from Proj to [Heads][query, gate][HeadDim], of which the gates are read
 	KV        Ref // the cache, at a multiple of 16 bytes
 	Table     Ref // u32 block ids: those of the sequence begin at entry Step.table
 	Step      Ref
-	Out       Ref // bf16 [Heads][HeadDim]
+	Out       Ref // f32 [Heads][HeadDim] in lane order
 	Splits    int // AttentionSplits: 1 for one dispatch
 	MaxLength int // the most tokens that the step may reach, its own included: a count of bytes read, not a check
 	Partials  Ref // PartialBytes, at a multiple of 8 bytes, where Splits is above 1
@@ -87,8 +87,8 @@ func (a *Attention) params() attentionParams {
 // gate and sums bind the gates in the projections, and the partials: sums over values, tops and sums of weights.
 func (a *Attention) gate() metal.Binding {
 	n := int64(a.Heads * a.HeadDim)
-	b := a.Proj.in(2 * (int64(a.Q) + 2*n))
-	b.Reads = 2 * n
+	b := a.Proj.in(4 * (int64(a.Q) + 2*n))
+	b.Reads = 4 * n
 	return b
 }
 
@@ -120,15 +120,14 @@ func (s *Set) Attention(a Attention) (*metal.Dispatch, error) {
 	kv.Reads = int64(a.MaxLength) * a.tokenBytes()
 	table.Reads = int64((a.MaxLength+blockTokens-1)/blockTokens) * 4
 	step.Reads = 8 // position and table
-	n := int64(2 * a.Heads * a.HeadDim)
-	buffers := []metal.Binding{a.Queries.in(n), kv, table, step}
+	buffers := []metal.Binding{a.Queries.in(int64(4 * a.Heads * a.HeadDim)), kv, table, step}
 	grid := metal.Line(a.Heads)
 	if a.Splits > 1 {
 		acc, run := a.sums()
 		buffers = append(buffers, acc, run)
 		grid = metal.Size{X: a.Splits, Y: a.KVHeads, Z: 1}
 	} else {
-		buffers = append(buffers, a.gate(), a.Out.out(n))
+		buffers = append(buffers, a.gate(), a.Out.vectors(metal.Out, 1, a.Heads*a.HeadDim))
 	}
 	return s.dispatch(p, buffers, a.params(), grid, metal.Line(sets*shares*metal.SimdWidth))
 }
@@ -148,7 +147,7 @@ func (s *Set) AttentionMerge(a Attention) (*metal.Dispatch, error) {
 	}
 	step := a.Step.in(StepBytes)
 	step.Reads = 4 // position
-	n := int64(2 * a.Heads * a.HeadDim)
-	return s.dispatch(p, []metal.Binding{acc, run, step, a.gate(), a.Out.out(n)}, a.params(),
+	out := a.Out.vectors(metal.Out, 1, a.Heads*a.HeadDim)
+	return s.dispatch(p, []metal.Binding{acc, run, step, a.gate(), out}, a.params(),
 		metal.Size{X: a.HeadDim / metal.SimdWidth, Y: a.Heads, Z: 1}, metal.Line(mergers*metal.SimdWidth))
 }

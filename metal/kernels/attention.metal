@@ -215,23 +215,39 @@ INLINE float sum_shares(Exchange e, uint set, uint dim) {
   return sum;
 }
 
+// V consecutive numbers of a query.
+template <int V>
+INLINE void load_query(thread float* q, device const float* p) {
+  if (V % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i + 3 < V; i += 4) {
+      const float4 x = *(device const float4*)(p + i);
+      q[i] = x.x;
+      q[i + 1] = x.y;
+      q[i + 2] = x.z;
+      q[i + 3] = x.w;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; i++) q[i] = p[i];
+  }
+}
+
 template <int V, int B>
-INLINE void start(thread float* acc, thread Running& run, thread float* q, device const bfloat* queries, uint first, uint most,
+INLINE void start(thread float* acc, thread Running& run, thread float* q, device const float* queries, uint first, uint most,
                   uint lane) {
   run.top = LOW;
   run.sum = 0.0f;
 #pragma unroll
   for (int g = 0; g < B; g++) {
-    uint w[(V + 1) / 2];
-    load_packed<V>(w, queries + min(first + g, most) * HEAD_DIM + lane * V);
-    unpack<V>(q + g * V, w);
+    load_query<V>(q + g * V, queries + min(first + g, most) * HEAD_DIM + lane * V);
 #pragma unroll
     for (int j = 0; j < V; j++) acc[g * V + j] = 0.0f;
   }
 }
 
 template <int V>
-INLINE void attend_short(device const bfloat* queries, device const bfloat* gate, Cache cache, device bfloat* out,
+INLINE void attend_short(device const float* queries, device const float* gate, Cache cache, device float* out,
                          constant AttentionParams& p, Exchange e, uint length, uint head, uint thread_id, uint simd, uint lane) {
   float acc[V], q[V];
   Running run;
@@ -240,18 +256,18 @@ INLINE void attend_short(device const bfloat* queries, device const bfloat* gate
   level<V, 1>(acc, run, e, simd, lane);
   share_head<V>(acc, e, simd, lane);
   for (uint d = thread_id; d < HEAD_DIM; d += SHARES * 32) {
-    const float g = float(gate[head * 2 * HEAD_DIM + d]);
-    out[head * HEAD_DIM + d] = bfloat(sum_shares(e, 0, d) / run.sum * sigmoid(g));
+    const float g = gate[head * 2 * HEAD_DIM + d];
+    out[lane_order(head * HEAD_DIM + d)] = sum_shares(e, 0, d) / run.sum * sigmoid(g);
   }
 }
 
 kernel void attention_short(
-    device const bfloat* queries [[buffer(0)]],
+    device const float* queries [[buffer(0)]],
     device const bfloat* kv [[buffer(1)]],
     device const uint* table [[buffer(2)]],
     device const Step* step [[buffer(3)]],
-    device const bfloat* proj [[buffer(4)]],
-    device bfloat* out [[buffer(5)]],
+    device const float* proj [[buffer(4)]],
+    device float* out [[buffer(5)]],
     constant AttentionParams& p [[buffer(6)]],
     uint head [[threadgroup_position_in_grid]],
     uint thread_id [[thread_index_in_threadgroup]],
@@ -276,7 +292,7 @@ struct Partials {
 };
 
 template <int V, int B, int T>
-INLINE void attend_range(device const bfloat* queries, Cache cache, Partials to, constant AttentionParams& p, Exchange e, uint first,
+INLINE void attend_range(device const float* queries, Cache cache, Partials to, constant AttentionParams& p, Exchange e, uint first,
                          uint last, uint kv_head, uint split, uint thread_id, uint simd, uint lane) {
   float acc[B * V], q[B * V];
   Running run;
@@ -299,7 +315,7 @@ INLINE void attend_range(device const bfloat* queries, Cache cache, Partials to,
 }
 
 template <int V>
-INLINE void attend_some(device const bfloat* queries, Cache cache, Partials to, constant AttentionParams& p, Exchange e, uint first,
+INLINE void attend_some(device const float* queries, Cache cache, Partials to, constant AttentionParams& p, Exchange e, uint first,
                         uint last, uint kv_head, uint split, uint thread_id, uint simd, uint lane) {
   if (PER == 1) attend_range<V, 1, 8>(queries, cache, to, p, e, first, last, kv_head, split, thread_id, simd, lane);
   else if (PER == 2) attend_range<V, 2, 8>(queries, cache, to, p, e, first, last, kv_head, split, thread_id, simd, lane);
@@ -307,7 +323,7 @@ INLINE void attend_some(device const bfloat* queries, Cache cache, Partials to, 
 }
 
 kernel void attention_split(
-    device const bfloat* queries [[buffer(0)]],
+    device const float* queries [[buffer(0)]],
     device const bfloat* kv [[buffer(1)]],
     device const uint* table [[buffer(2)]],
     device const Step* step [[buffer(3)]],
@@ -341,8 +357,8 @@ kernel void attention_merge(
     device const float* acc [[buffer(0)]],
     device const float2* run [[buffer(1)]],
     device const Step* step [[buffer(2)]],
-    device const bfloat* proj [[buffer(3)]],
-    device bfloat* out [[buffer(4)]],
+    device const float* proj [[buffer(3)]],
+    device float* out [[buffer(4)]],
     constant AttentionParams& p [[buffer(5)]],
     uint2 group [[threadgroup_position_in_grid]],
     uint simd [[simdgroup_index_in_threadgroup]],
@@ -374,6 +390,6 @@ kernel void attention_merge(
       y += room[i * 32 + lane];
       sum += sums[i];
     }
-    out[head * HEAD_DIM + d] = bfloat(y / sum * sigmoid(float(proj[p.gate + head * 2 * HEAD_DIM + d])));
+    out[lane_order(head * HEAD_DIM + d)] = y / sum * sigmoid(proj[p.gate + head * 2 * HEAD_DIM + d]);
   }
 }

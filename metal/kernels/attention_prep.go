@@ -49,7 +49,7 @@ func (a AttentionShape) tokenBytes() int64 { return 4 * int64(a.KVHeads) * int64
 // position, which must be below that of the tables.
 type AttentionPrep struct {
 	AttentionShape
-	Proj         Ref // bf16, everything that the layer projects
+	Proj         Ref // f32, everything that the layer projects
 	Q            int // elements from Proj to [Heads][query, gate][HeadDim]
 	K, V         int // to [KVHeads][HeadDim] each
 	QGain, KGain Ref // f32 [HeadDim], the 1 added
@@ -59,7 +59,7 @@ type AttentionPrep struct {
 	KV           Ref // the cache
 	Table        Ref // u32 block ids: those of the sequence begin at entry Step.table
 	Step         Ref
-	Out          Ref // bf16 [Heads][HeadDim]: the queries, times HeadDim^-1/2
+	Out          Ref // f32 [Heads][HeadDim]: the queries, times HeadDim^-1/2
 }
 
 type prepParams struct {
@@ -81,8 +81,8 @@ func (s *Set) AttentionPrep(a AttentionPrep) (*metal.Dispatch, error) {
 		return nil, err
 	}
 	queries, keys := int64(a.Heads*a.HeadDim), int64(a.KVHeads*a.HeadDim)
-	proj := a.Proj.in(2 * max(int64(a.Q)+2*queries-int64(a.HeadDim), int64(a.K)+keys, int64(a.V)+keys))
-	proj.Reads = 2 * (queries + 2*keys)
+	proj := a.Proj.in(4 * max(int64(a.Q)+2*queries-int64(a.HeadDim), int64(a.K)+keys, int64(a.V)+keys))
+	proj.Reads = 4 * (queries + 2*keys)
 	gain := 4 * int64(a.HeadDim)
 	turns := int64(a.Rotary * 4)                                                                           // bytes of a position's
 	coarse, fine := a.Coarse.in((int64(a.Positions)+ropeFine-1)/ropeFine*turns), a.Fine.in(ropeFine*turns) // without RoPE neither is read
@@ -95,6 +95,6 @@ func (s *Set) AttentionPrep(a AttentionPrep) (*metal.Dispatch, error) {
 	kv.Writes = a.tokenBytes()
 	params := prepParams{uint32(a.Heads), uint32(a.KVHeads), uint32(a.Layer), uint32(a.Layers), uint32(a.Q), uint32(a.K), uint32(a.V),
 		a.Eps, float32(1 / math.Sqrt(float64(a.HeadDim)))}
-	return s.dispatch(p, []metal.Binding{proj, a.QGain.in(gain), a.KGain.in(gain), coarse, fine, table, step, kv, a.Out.out(2 * queries)},
+	return s.dispatch(p, []metal.Binding{proj, a.QGain.in(gain), a.KGain.in(gain), coarse, fine, table, step, kv, a.Out.out(4 * queries)},
 		params, metal.Line(a.Heads+2*a.KVHeads), metal.Line(metal.SimdWidth))
 }

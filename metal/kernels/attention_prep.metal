@@ -33,7 +33,7 @@ INLINE float2 turn_of(device const float2* coarse, device const float2* fine, ui
 }
 
 kernel void attention_prep(
-    device const bfloat* proj [[buffer(0)]],
+    device const float* proj [[buffer(0)]],
     device const float* q_gain [[buffer(1)]],
     device const float* k_gain [[buffer(2)]],
     device const float2* coarse [[buffer(3)]],
@@ -41,20 +41,21 @@ kernel void attention_prep(
     device const uint* table [[buffer(5)]],
     device const Step* step [[buffer(6)]],
     device bfloat* kv [[buffer(7)]],
-    device bfloat* q [[buffer(8)]],
+    device float* q [[buffer(8)]],
     constant PrepParams& p [[buffer(9)]],
     uint unit [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]]) {
   threadgroup float x[256];
   const bool query = unit < p.heads, value = unit >= p.heads + p.kv_heads;
   const uint head = query ? unit : (unit - p.heads) % p.kv_heads;
-  device const bfloat* from = proj + (query ? p.q + head * 2 * HEAD_DIM : (value ? p.v : p.k) + head * HEAD_DIM);
-  device bfloat* to = query ? q + head * HEAD_DIM : kv + cache_row(table, step, p, value ? 1 : 0, head) * HEAD_DIM;
+  device const float* from = proj + (query ? p.q + head * 2 * HEAD_DIM : (value ? p.v : p.k) + head * HEAD_DIM);
+  device bfloat* row = kv;
+  if (!query) row += cache_row(table, step, p, value ? 1 : 0, head) * HEAD_DIM;
   float sum = 0.0f;
 #pragma unroll
   for (uint i = 0; i < HEAD_DIM / 32; i++) {
     const uint d = lane + i * 32;
-    x[d] = float(from[d]);
+    x[d] = from[d];
     sum = fma(x[d], x[d], sum);
   }
   const float inverse = rsqrt(simd_sum(sum) / float(HEAD_DIM) + p.eps);
@@ -67,7 +68,6 @@ kernel void attention_prep(
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  const float scale = query ? p.scale : 1.0f;
 #pragma unroll
   for (uint i = 0; i < HEAD_DIM / 32; i++) {
     const uint d = lane + i * 32;
@@ -76,6 +76,7 @@ kernel void attention_prep(
       const float2 turn = turn_of(coarse, fine, step->position, d % HALF);
       y = d < HALF ? y * turn.x - x[d + HALF] * turn.y : y * turn.x + x[d - HALF] * turn.y;
     }
-    to[d] = bfloat(y * scale);
+    if (query) q[head * HEAD_DIM + d] = y * p.scale;
+    else row[d] = bfloat(y);
   }
 }

@@ -57,9 +57,9 @@ func newPrep(a *fixture.Arena, s kernels.AttentionShape, position int, theta flo
 	f.proj = a.Normal(f.V+keys, 0, 3)
 	f.qGain, f.kGain = a.Normal(s.HeadDim, 1, 0.2), a.Normal(s.HeadDim, 1, 0.2)
 	coarse, fine := kernels.RopeTables(s.Rotary, theta, position+1)
-	f.AttentionPrep = kernels.AttentionPrep{AttentionShape: f.shape, Proj: a.PutBfloats(f.proj), Q: f.Q, K: f.K, V: f.V,
+	f.AttentionPrep = kernels.AttentionPrep{AttentionShape: f.shape, Proj: a.PutFloats(f.proj), Q: f.Q, K: f.K, V: f.V,
 		QGain: a.PutFloats(f.qGain), KGain: a.PutFloats(f.kGain), Eps: 1e-6, Coarse: a.PutFloats(coarse), Fine: a.PutFloats(fine), Positions: position + 1,
-		KV: f.kv, Table: f.table, Step: a.PutUints(1, uint32(position), 0, 0, tableStart, 0, 0, 0), Out: a.Room(int64(2 * n))}
+		KV: f.kv, Table: f.table, Step: a.PutUints(1, uint32(position), 0, 0, tableStart, 0, 0, 0), Out: a.Room(int64(4 * n))}
 	return f
 }
 
@@ -70,7 +70,7 @@ func (f *prepFixture) check(a *fixture.Arena) error {
 	}
 	for h := range s.Heads {
 		want := head(f.Q+2*h*s.HeadDim, f.qGain, 1/math.Sqrt(float64(s.HeadDim)))
-		if err := fixture.CompareBfloats(a.Bfloats(f.Out.At(int64(2*h*s.HeadDim)), s.HeadDim), want, 2, 1e-4); err != nil {
+		if err := fixture.CompareFloats(a.Floats(f.Out.At(int64(4*h*s.HeadDim)), s.HeadDim), want, 1e-5); err != nil {
 			return fmt.Errorf("query head %d: %w", h, err)
 		}
 	}

@@ -57,8 +57,8 @@ func newAttention(a *fixture.Arena, s kernels.AttentionShape, length int, deviat
 	n := s.Heads * s.HeadDim
 	f.queries = a.Normal(n, 0, deviation/math.Sqrt(float64(s.HeadDim)))
 	f.proj = a.Normal(5+2*n, 0, 1)
-	f.Attention = kernels.Attention{AttentionShape: f.shape, Queries: a.PutBfloats(f.queries), Proj: a.PutBfloats(f.proj), Q: 5,
-		KV: f.kv, Table: f.table, Step: a.PutUints(1, uint32(length-1), 0, 0, tableStart, 0, 0, 0), Out: a.Room(int64(2 * n)),
+	f.Attention = kernels.Attention{AttentionShape: f.shape, Queries: a.PutFloats(f.queries), Proj: a.PutFloats(f.proj), Q: 5,
+		KV: f.kv, Table: f.table, Step: a.PutUints(1, uint32(length-1), 0, 0, tableStart, 0, 0, 0), Out: a.Room(kernels.VectorBytes(n)),
 		MaxLength: length}
 	return f
 }
@@ -66,13 +66,14 @@ func newAttention(a *fixture.Arena, s kernels.AttentionShape, length int, deviat
 // check compares the outputs that the arena holds with the twin's.
 func (f *attentionFixture) check(a *fixture.Arena) error {
 	s := f.shape
+	got := a.Vector(f.Out, s.Heads*s.HeadDim)
 	for h := range s.Heads {
 		rows := func(kind int) func(int) []float32 {
 			return func(t int) []float32 { return a.Bfloats(f.row(t, kind, h/(s.Heads/s.KVHeads)), s.HeadDim) }
 		}
 		gate := f.proj[f.Q+(2*h+1)*s.HeadDim:][:s.HeadDim]
 		want := ref.Attend(f.queries[h*s.HeadDim:][:s.HeadDim], gate, f.MaxLength, rows(0), rows(1))
-		if err := fixture.CompareBfloats(a.Bfloats(f.Out.At(int64(2*h*s.HeadDim)), s.HeadDim), want, 2, 1e-2); err != nil {
+		if err := fixture.CompareFloats(got[h*s.HeadDim:][:s.HeadDim], want, 1e-5); err != nil {
 			return fmt.Errorf("head %d: %w", h, err)
 		}
 	}
@@ -179,7 +180,7 @@ func TestAttentionBits(t *testing.T) {
 			device, set, arena := newFixture(t, 4<<20, 22)
 			f := newAttention(arena, shapeOf(8, 2, 64), 300, 2)
 			f.run(t, device, set, arena, splits)
-			want := slices.Clone(arena.Bytes(f.Out, int64(2*len(f.queries))))
+			want := slices.Clone(arena.Bytes(f.Out, kernels.VectorBytes(len(f.queries))))
 			for h := range 2 { // of the block that is not full
 				for _, kind := range []int{0, 1} {
 					nan := slices.Repeat([]float32{float32(math.NaN())}, 64)

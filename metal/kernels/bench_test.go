@@ -103,7 +103,6 @@ func BenchmarkLinear(b *testing.B) {
 					l.Residual = &kernels.Residual{H: at(9), Gain: at(10), Gained: at(11), Squares: at(12)}
 				}
 				if bb.end == best {
-					l.OutType = kernels.F32
 					l.Best = &kernels.Best{Partials: at(13), Allowed: at(14)}
 				}
 				return set.Linear(l)

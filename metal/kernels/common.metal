@@ -25,6 +25,14 @@ constant constexpr uint F32 = 2;
 inline float low_bf16(uint pair) { return as_type<float>(pair << 16); }
 inline float high_bf16(uint pair) { return as_type<float>(pair & 0xffff0000u); }
 
+// Where element c of a vector that matrices are multiplied with lies: in lane order. A lane multiplies 32 consecutive columns
+// of a quantised row, so in natural order neighbouring lanes would load 16 bytes each from places 128 bytes apart. Here each
+// 256 elements, eight lanes' times eight loads' 4, are transposed: what eight lanes load at once is 128 bytes in one piece. Who
+// writes such a vector writes single elements, which costs nothing in any order. Such vectors are fp32, and their rooms
+// multiples of 256. The host's LaneOrder.
+INLINE uint lane_order(uint c) { return (c & ~0xfcu) | (c >> 3 & 0x1cu) | (c << 3 & 0xe0u); }
+INLINE uint lane_room(uint cols) { return (cols + 255u) & ~255u; }
+
 inline float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
 inline float silu(float x) { return x / (1.0f + exp(-x)); }
 

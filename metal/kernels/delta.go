@@ -9,7 +9,7 @@ import (
 // Delta is one token of the Gated DeltaNet mixer, up to its output projection. The step's slot_in and slot_out must
 // differ: the state is read from the one and written to the other.
 type Delta struct {
-	Proj        Ref // bf16, everything that the layer projects
+	Proj        Ref // f32, everything that the layer projects
 	QKV         int // elements from Proj to q [KeyHeads*KeyDim], k (the same) and v [ValueHeads*ValueDim]
 	Z           int // to [ValueHeads*ValueDim], the output gate
 	B, A        int // to [ValueHeads] each, of write strength and decay
@@ -29,7 +29,7 @@ type Delta struct {
 	Taps        int // 2 to 8
 	Eps         float32
 	Step        Ref // Step, for its slots
-	Out         Ref // bf16 [ValueHeads*ValueDim]
+	Out         Ref // f32 [ValueHeads*ValueDim] in lane order
 	mostThreads int // of a threadgroup; 0: as many as the pipeline allows
 }
 
@@ -106,8 +106,8 @@ func (s *Set) Delta(d Delta) (*metal.Dispatch, error) {
 
 func (d *Delta) bindings() []metal.Binding {
 	channels, values, heads := int64(d.channels()), int64(d.ValueHeads*d.ValueDim), int64(d.ValueHeads)
-	proj := d.Proj.in(2 * max(int64(d.QKV)+channels, int64(d.Z)+values, int64(d.B)+heads, int64(d.A)+heads))
-	proj.Reads = 2 * (channels + values + 2*heads)
+	proj := d.Proj.in(4 * max(int64(d.QKV)+channels, int64(d.Z)+values, int64(d.B)+heads, int64(d.A)+heads))
+	proj.Reads = 4 * (channels + values + 2*heads)
 	window, state := int64(d.Taps-1)*channels*2, values*int64(d.KeyDim)*4
 	places := int64(d.Slots) * int64(d.Layers)
 	conv, recurrent := d.Conv.inout(places*window), d.Recurrent.inout(places*state)
@@ -116,5 +116,5 @@ func (d *Delta) bindings() []metal.Binding {
 	step := d.Step.in(StepBytes)
 	step.Reads = 8 // both slots
 	return []metal.Binding{proj, d.ConvW.in(int64(d.Taps) * channels * 4), d.Decay.in(4 * heads), d.DtBias.in(4 * heads),
-		d.Gain.in(4 * int64(d.ValueDim)), conv, recurrent, step, d.Out.out(2 * values)}
+		d.Gain.in(4 * int64(d.ValueDim)), conv, recurrent, step, d.Out.vectors(metal.Out, 1, d.ValueHeads*d.ValueDim)}
 }

@@ -38,20 +38,19 @@ struct DeltaHead {
 
 // Convolves one channel of the current token with the window before it, which moves on in `after` where `keep` says so.
 // All loads come first: the compiler must keep them in order with the stores.
-INLINE float convolve(device const bfloat* u, device const float* taps, device const bfloat* before, device bfloat* after,
+INLINE float convolve(device const float* u, device const float* taps, device const bfloat* before, device bfloat* after,
                       uint channel, uint channels, bool keep) {
-  bfloat x[8];
-  float w[8];
+  float x[8], w[8];
 #pragma unroll
   for (uint j = 0; j < TAPS; j++) {
-    x[j] = j + 1 < TAPS ? before[j * channels + channel] : u[channel];
+    x[j] = j + 1 < TAPS ? float(before[j * channels + channel]) : u[channel];
     w[j] = taps[j * channels + channel];
   }
   float sum = 0.0f;
 #pragma unroll
   for (uint j = 0; j < TAPS; j++) {
-    sum += w[j] * float(x[j]);
-    if (keep && j > 0) after[(j - 1) * channels + channel] = x[j];
+    sum += w[j] * x[j];
+    if (keep && j > 0) after[(j - 1) * channels + channel] = bfloat(x[j]);
   }
   return silu(sum);
 }
@@ -151,7 +150,7 @@ INLINE void advance_rows(thread float4* s, device float4* to, DeltaHead h, threa
 
 // Everything up to the gated norm. A simdgroup of index simd owns the row groups simd, simd+simdgroups, ...
 template <int LANES, int VECS, int ROWS>
-INLINE void delta_head(DeltaHead h, device const bfloat* proj, device const float* taps, device const float* decay,
+INLINE void delta_head(DeltaHead h, device const float* proj, device const float* taps, device const float* decay,
                        device const float* dt_bias, device const float* gain, device const bfloat* before, device bfloat* after,
                        device const float4* state_in, device float4* state_out, constant DeltaParams& p, uint head,
                        uint thread_id, uint simd, uint lane) {
@@ -172,11 +171,11 @@ INLINE void delta_head(DeltaHead h, device const bfloat* proj, device const floa
   }
   // The last threads have the fewest channels.
   for (uint i = p.simdgroups * 32 - 1 - thread_id; i < VALUE_DIM; i += p.simdgroups * 32) {
-    h.factor[i] = gain[i] * silu(float(proj[p.z + head * VALUE_DIM + i]));
+    h.factor[i] = gain[i] * silu(proj[p.z + head * VALUE_DIM + i]);
   }
   if (simd + 1 == p.simdgroups) {
-    const float alpha = exp(decay[head] * softplus(float(proj[p.a + head]) + dt_bias[head]));
-    const float beta = sigmoid(float(proj[p.b + head]));
+    const float alpha = exp(decay[head] * softplus(proj[p.a + head] + dt_bias[head]));
+    const float beta = sigmoid(proj[p.b + head]);
     if (lane == 0) {
       h.gates[0] = alpha;
       h.gates[1] = beta;
@@ -212,7 +211,7 @@ INLINE void delta_head(DeltaHead h, device const bfloat* proj, device const floa
 }
 
 kernel void delta(
-    device const bfloat* proj [[buffer(0)]],
+    device const float* proj [[buffer(0)]],
     device const float* taps [[buffer(1)]],
     device const float* decay [[buffer(2)]],
     device const float* dt_bias [[buffer(3)]],
@@ -220,7 +219,7 @@ kernel void delta(
     device bfloat* conv [[buffer(5)]],
     device float* recurrent [[buffer(6)]],
     device const Step* step [[buffer(7)]],
-    device bfloat* out [[buffer(8)]],
+    device float* out [[buffer(8)]],
     constant DeltaParams& p [[buffer(9)]],
     uint head [[threadgroup_position_in_grid]],
     uint thread_id [[thread_index_in_threadgroup]],
@@ -253,6 +252,6 @@ kernel void delta(
 #pragma unroll
     for (uint i = 0; i < VALUE_DIM / 32; i++) sum = fma(o[i * 32 + lane], o[i * 32 + lane], sum);
     const float scale = rsqrt(simd_sum(sum) / float(VALUE_DIM) + p.eps);
-    for (uint i = thread_id; i < VALUE_DIM; i += p.simdgroups * 32) out[head * VALUE_DIM + i] = bfloat(o[i] * scale * factor[i]);
+    for (uint i = thread_id; i < VALUE_DIM; i += p.simdgroups * 32) out[lane_order(head * VALUE_DIM + i)] = o[i] * scale * factor[i];
   }
 }

@@ -1,6 +1,6 @@
-// Dot products of weight rows with a bf16 vector, in fp32. The work is cut into units: 32 columns of a quantised row, whose
-// codes fill exactly `bits` words, or 8 columns of a plain one. A lane takes every step-th unit of several rows, so
-// neighbouring lanes load neighbouring 16 bytes, and the vector is loaded once for all rows.
+// Dot products of weight rows with a vector in lane order (common.metal), in fp32. The work is cut into units: 32 columns of
+// a quantised row, whose codes fill exactly `bits` words, or 8 columns of a plain one. A lane takes every step-th unit of
+// several rows, so neighbouring lanes load neighbouring 16 bytes, and the vector is loaded once for all rows.
 
 // How a matrix is stored. Kernels fill it from function constants: after inlining only one case is left.
 struct Coding {
@@ -71,17 +71,17 @@ INLINE void load_words(thread uint* w, device const uchar* p) {
   }
 }
 
-// Eight bf16 numbers as floats.
-INLINE void load_eight(thread float* x, device const bfloat* p) {
-  uint4 v = *(device const uint4*)p;
-  x[0] = low_bf16(v.x);
-  x[1] = high_bf16(v.x);
-  x[2] = low_bf16(v.y);
-  x[3] = high_bf16(v.y);
-  x[4] = low_bf16(v.z);
-  x[5] = high_bf16(v.z);
-  x[6] = low_bf16(v.w);
-  x[7] = high_bf16(v.w);
+// COUNT = 8 or 32 columns of a vector in lane order, from a multiple of COUNT on.
+template <int COUNT>
+INLINE void load_columns(thread float* x, device const float* vector, uint first) {
+#pragma unroll
+  for (int i = 0; i < COUNT; i += 4) {
+    const float4 v = *(device const float4*)(vector + lane_order(first) + 8 * i);
+    x[i] = v.x;
+    x[i + 1] = v.y;
+    x[i + 2] = v.z;
+    x[i + 3] = v.w;
+  }
 }
 
 // Widths whose codes never straddle two words are masked in place; x is divided by the place's power of two instead,
@@ -115,7 +115,7 @@ INLINE float dot_codes(thread const uint* w, thread const float* x) {
 }
 
 template <int B, int R>
-INLINE void add_quantised(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x,
+INLINE void add_quantised(thread float* acc, Weights m, Coding c, thread const uint* rows, device const float* x,
                           uint first, uint step, uint count) {
   for (uint u = first; u < count; u += step) {
     uint w[R][B];
@@ -126,8 +126,7 @@ INLINE void add_quantised(thread float* acc, Weights m, Coding c, thread const u
       pair[r] = load_pair(m.pairs + ulong(rows[r]) * m.pair_bytes, u * 32 / c.group, c.type);
     }
     float v[32];
-#pragma unroll
-    for (int i = 0; i < 32; i += 8) load_eight(v + i, x + u * 32 + i);
+    load_columns<32>(v, x, u * 32);
     float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
     for (int i = 0; i < 32; i++) sums[i & 3] += v[i];
@@ -149,18 +148,14 @@ INLINE float load_element(device const uchar* row, uint column, uint type) {
 
 // Eight elements of a plain row, from a multiple of 8 on.
 INLINE void load_elements(thread float* w, device const uchar* row, uint column, uint type) {
-  if (type == BF16) {
-    load_eight(w, (device const bfloat*)row + column);
-    return;
-  }
-  if (type == F16) {
+  if (type != F32) {
     uint4 v = *(device const uint4*)(row + column * 2);
     uint words[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      half2 h = as_type<half2>(words[i]);
-      w[2 * i] = float(h.x);
-      w[2 * i + 1] = float(h.y);
+      const half2 h = as_type<half2>(words[i]);
+      w[2 * i] = type == F16 ? float(h.x) : low_bf16(words[i]);
+      w[2 * i + 1] = type == F16 ? float(h.y) : high_bf16(words[i]);
     }
     return;
   }
@@ -177,14 +172,14 @@ INLINE void load_elements(thread float* w, device const uchar* row, uint column,
 }
 
 template <int R>
-INLINE void add_plain(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x, uint cols,
+INLINE void add_plain(thread float* acc, Weights m, Coding c, thread const uint* rows, device const float* x, uint cols,
                       uint first, uint step) {
   uint u = first;
   for (; u < cols / 8; u += step) {
     float w[R][8], v[8];
 #pragma unroll
     for (int r = 0; r < R; r++) load_elements(w[r], m.codes + ulong(rows[r]) * m.row_bytes, u * 8, c.type);
-    load_eight(v, x + u * 8);
+    load_columns<8>(v, x, u * 8);
 #pragma unroll
     for (int r = 0; r < R; r++) {
 #pragma unroll
@@ -195,17 +190,17 @@ INLINE void add_plain(thread float* acc, Weights m, Coding c, thread const uint*
     for (uint i = u * 8; i < cols; i++) {
 #pragma unroll
       for (int r = 0; r < R; r++) {
-        acc[r] = fma(load_element(m.codes + ulong(rows[r]) * m.row_bytes, i, c.type), float(x[i]), acc[r]);
+        acc[r] = fma(load_element(m.codes + ulong(rows[r]) * m.row_bytes, i, c.type), x[lane_order(i)], acc[r]);
       }
     }
   }
 }
 
 // Adds to acc[r], for each of R rows, this lane's share of the dot product of row rows[r] with x[0..cols): the units
-// first, first+step, ... of all that the row has. x must be 16-byte aligned. Sums of the shares of all lanes (simd_sum) are the
+// first, first+step, ... of all that the row has. Sums of the shares of all lanes (simd_sum) are the
 // products. Rows beyond the matrix must be replaced by ones inside.
 template <int R>
-INLINE void add_dots(thread float* acc, Weights m, Coding c, thread const uint* rows, device const bfloat* x, uint cols,
+INLINE void add_dots(thread float* acc, Weights m, Coding c, thread const uint* rows, device const float* x, uint cols,
                      uint first, uint step) {
   const uint count = cols / 32;
   if (c.bits == 4) add_quantised<4, R>(acc, m, c, rows, x, first, step, count);

@@ -9,14 +9,14 @@ import (
 // Residual is the residual vector and what its next norm needs, written together by whatever changes it.
 type Residual struct {
 	H       Ref // f32 [H]
-	Gained  Ref // bf16 [H]: h times the gain of the next norm
+	Gained  Ref // f32 [H] in lane order: h times the gain of the next norm
 	Squares Ref // f32 [H/8]: sums of h*h over 8 columns each
 	Gain    Ref // f32 [H]: of the next norm, the 1 added
 }
 
 // bindings are h, gain, gained and squares of n columns.
 func (r Residual) bindings(h metal.Binding, n int64) []metal.Binding {
-	return []metal.Binding{h, r.Gain.in(4 * n), r.Gained.out(2 * n), r.Squares.out(n / 2)}
+	return []metal.Binding{h, r.Gain.in(4 * n), r.Gained.vectors(metal.Out, 1, int(n)), r.Squares.out(n / 2)}
 }
 
 // Embed puts the embedding of the step's token into the residual. A token beyond the matrix takes its last row.

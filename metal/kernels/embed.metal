@@ -24,7 +24,7 @@ kernel void embed(
     device const Step* step [[buffer(1)]],
     device float* h [[buffer(2)]],
     device const float* gain [[buffer(3)]],
-    device bfloat* gained [[buffer(4)]],
+    device float* gained [[buffer(4)]],
     device float* squares [[buffer(5)]],
     constant EmbedParams& p [[buffer(6)]],
     uint thread_id [[thread_position_in_grid]]) {
@@ -42,7 +42,7 @@ kernel void embed(
       if (BITS == 0) v = load_element(codes, i, TYPE);
       else v = fma(pair.x, float(code_at((device const uint*)codes, i)), pair.y);
       h[i] = v;
-      gained[i] = bfloat(v * gain[i]);
+      gained[lane_order(i)] = v * gain[i];
       sum = fma(v, v, sum);
     }
     squares[first / 8] = sum;

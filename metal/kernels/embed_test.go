@@ -18,11 +18,11 @@ func TestEmbed(t *testing.T) {
 			m, twin := b.Matrix(f, rows, cols)
 			gain := b.Normal(cols, 1, 0.3)
 			for _, token := range []uint32{0, 5, rows - 1, rows} {
-				r := kernels.Residual{H: b.Room(4 * cols), Gained: b.Room(2 * cols), Squares: b.Room(cols / 2), Gain: b.PutFloats(gain)}
+				r := kernels.Residual{H: b.Room(4 * cols), Gained: b.Room(kernels.VectorBytes(cols)), Squares: b.Room(cols / 2), Gain: b.PutFloats(gain)}
 				b.run(b.set.Embed(kernels.Embed{W: m, Step: b.PutUints(token, 3, 0, 0, 0, 0, 0, 0), Residual: r}))
 				h := slices.Clone(twin.Row(int(min(token, rows-1))))
 				b.floats(fmt.Sprint("h of ", token), r.H, h)
-				b.bfloats("gained", r.Gained, ref.Gained(h, gain))
+				b.vector("gained", r.Gained, ref.Gained(h, gain))
 				b.floats("squares", r.Squares, ref.Squares(h))
 			}
 		})

@@ -20,14 +20,13 @@ type Best struct {
 	Allowed  Ref // u32 [ceil(rows/32)]: bit i%32 of word i/32 says whether id i may be sampled
 }
 
-// Linear is a matrix times a vector, with one of four ends: Out in bf16 or f32; SwiGLU; Residual; Best with Out in f32.
+// Linear is a matrix times a vector, with one of four ends: Out alone; SwiGLU; Residual; Best with Out.
 type Linear struct {
 	W        Matrix
-	X        Ref   // bf16 [W.Cols], at a multiple of 16 bytes
+	X        Ref   // f32 [W.Cols] in lane order, at a multiple of 16 bytes
 	Norm     *Norm // not together with Residual; always with Best
-	Out      Ref   // OutType [W.Rows]; unused with Residual
-	OutType  Type  // BF16 or F32
-	SwiGLU   bool  // Out[i] = silu(row i) * row Rows/2+i, bf16 [W.Rows/2]
+	Out      Ref   // f32 [W.Rows]; unused with Residual
+	SwiGLU   bool  // Out[i] = silu(row i) * row Rows/2+i, [W.Rows/2] in lane order
 	Residual *Residual
 	Best     *Best
 }
@@ -37,13 +36,6 @@ type linearParams struct {
 	Rows, Cols, Parts uint32
 	Eps               float32
 }
-
-// How linear.metal stores plain outputs.
-const (
-	storeBF16 = iota
-	storeF32
-	storeSwiGLU
-)
 
 // Linear prepares l.
 func (s *Set) Linear(l Linear) (*metal.Dispatch, error) {
@@ -67,8 +59,6 @@ func (l Linear) check() error {
 	switch {
 	case l.X.Offset%16 != 0:
 		return fmt.Errorf("its vector is at byte %d: want a multiple of 16", l.X.Offset)
-	case l.OutType == F16, l.SwiGLU && l.OutType != BF16, l.Best != nil && l.OutType != F32:
-		return fmt.Errorf("outputs of %v are not made", l.OutType)
 	case l.SwiGLU && l.W.Rows%2 != 0:
 		return fmt.Errorf("gates and ups are an odd number of rows")
 	case l.Residual != nil && l.W.Rows%8 != 0:
@@ -83,7 +73,7 @@ func (l Linear) check() error {
 func (s *Set) linear(l Linear, r route) (*metal.Dispatch, error) {
 	w, place := l.W.binding(l.W.Rows)
 	params := linearParams{W: place, Rows: uint32(l.W.Rows), Cols: uint32(l.W.Cols)}
-	buffers := []metal.Binding{w, l.X.in(2 * int64(l.W.Cols))}
+	buffers := []metal.Binding{w, l.X.vectors(metal.In, 1, l.W.Cols)}
 	name := "linear"
 	if l.Norm != nil {
 		name = "linear_normed"
@@ -92,7 +82,6 @@ func (s *Set) linear(l Linear, r route) (*metal.Dispatch, error) {
 	}
 	rows := int64(l.W.Rows)
 	tiles := (l.W.Rows + r.tile() - 1) / r.tile()
-	store := storeBF16
 	switch {
 	case l.Residual != nil:
 		name = "linear_residual"
@@ -101,16 +90,12 @@ func (s *Set) linear(l Linear, r route) (*metal.Dispatch, error) {
 		name = "linear_best"
 		buffers = append(buffers, l.Out.out(4*rows), l.Best.Allowed.in((rows+31)/32*4), l.Best.Partials.out(8*int64(tiles)))
 	case l.SwiGLU:
-		store = storeSwiGLU
-		buffers = append(buffers, l.Out.out(rows))
-	case l.OutType == F32:
-		store = storeF32
-		buffers = append(buffers, l.Out.out(4*rows))
+		buffers = append(buffers, l.Out.vectors(metal.Out, 1, l.W.Rows/2))
 	default:
-		buffers = append(buffers, l.Out.out(2*rows))
+		buffers = append(buffers, l.Out.out(4*rows))
 	}
 	constants := append(l.W.constants(0), metal.Uint(3, uint32(r.rows)), metal.Uint(4, uint32(r.split)),
-		metal.Uint(5, uint32(r.sets)), metal.Uint(6, uint32(store)), metal.Uint(7, uint32(r.tiles)))
+		metal.Uint(5, uint32(r.sets)), metal.Bool(6, l.SwiGLU), metal.Uint(7, uint32(r.tiles)))
 	p, err := s.pipeline("linear", name, constants...)
 	if err != nil {
 		return nil, err

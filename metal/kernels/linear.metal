@@ -8,12 +8,8 @@ constant uint TYPE [[function_constant(2)]];
 constant uint ROWS [[function_constant(3)]];   // 1, 2, 4 or 8
 constant uint SPLIT [[function_constant(4)]];  // 1, 2, 4 or 8
 constant uint SETS [[function_constant(5)]];   // SETS*ROWS <= 32
-constant uint STORE [[function_constant(6)]];  // how plain outputs are stored
+constant bool SWIGLU [[function_constant(6)]]; // rows are gates, then ups: a set's are halved likewise
 constant uint TILES [[function_constant(7)]];  // linear_best: tiles of a threadgroup, one after the other
-
-constant constexpr uint STORE_BF16 = 0;
-constant constexpr uint STORE_F32 = 1;
-constant constexpr uint STORE_SWIGLU = 2;  // rows are gates, then ups: a set's are halved likewise
 
 constant constexpr uint SHARES = 256;  // at most 32 rows by 8 simdgroups
 
@@ -27,7 +23,7 @@ struct LinearParams {
 
 // The matrix row of row r of a set. Rows beyond the matrix stand for the last one, and are not stored.
 INLINE uint row_of(uint group, uint set, uint r, uint rows) {
-  if (STORE == STORE_SWIGLU) {
+  if (SWIGLU) {
     const uint pair = (group * SETS + set) * (ROWS / 2) + r % (ROWS / 2);
     return min(pair, rows / 2 - 1) + (r < ROWS / 2 ? 0 : rows / 2);
   }
@@ -35,7 +31,7 @@ INLINE uint row_of(uint group, uint set, uint r, uint rows) {
 }
 
 template <int R>
-INLINE void share_rows(threadgroup float* shares, device const uchar* w, device const bfloat* x, constant LinearParams& p,
+INLINE void share_rows(threadgroup float* shares, device const uchar* w, device const float* x, constant LinearParams& p,
                        uint group, uint simd, uint lane) {
   const uint set = simd / SPLIT, piece = simd % SPLIT;
   Coding c = {BITS, GROUP, TYPE};
@@ -52,7 +48,7 @@ INLINE void share_rows(threadgroup float* shares, device const uchar* w, device 
 }
 
 // The simdgroup leaves its shares of tile number tile.
-INLINE void share_tile(threadgroup float* shares, device const uchar* w, device const bfloat* x, constant LinearParams& p,
+INLINE void share_tile(threadgroup float* shares, device const uchar* w, device const float* x, constant LinearParams& p,
                        uint tile, uint simd, uint lane) {
   if (ROWS == 1) share_rows<1>(shares, w, x, p, tile, simd, lane);
   else if (ROWS == 2) share_rows<2>(shares, w, x, p, tile, simd, lane);
@@ -61,7 +57,7 @@ INLINE void share_tile(threadgroup float* shares, device const uchar* w, device 
 }
 
 // After it, total() of any lane below SETS*ROWS is a row's dot product.
-INLINE void share(threadgroup float* shares, device const uchar* w, device const bfloat* x, constant LinearParams& p,
+INLINE void share(threadgroup float* shares, device const uchar* w, device const float* x, constant LinearParams& p,
                   uint group, uint simd, uint lane) {
   share_tile(shares, w, x, p, group, simd, lane);
   threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -73,27 +69,23 @@ INLINE float total(threadgroup const float* shares, uint row) {
   return sum;
 }
 
-INLINE void store(threadgroup const float* shares, float scale, device uchar* out, uint rows, uint group, uint lane) {
-  if (STORE == STORE_SWIGLU) {
+INLINE void store(threadgroup const float* shares, float scale, device float* out, uint rows, uint group, uint lane) {
+  if (SWIGLU) {
     const uint half_rows = ROWS / 2, i = group * SETS * half_rows + lane;
     if (lane < SETS * half_rows && i < rows / 2) {
       const uint gate = lane / half_rows * ROWS + lane % half_rows;
-      ((device bfloat*)out)[i] = bfloat(silu(total(shares, gate) * scale) * (total(shares, gate + half_rows) * scale));
+      out[lane_order(i)] = silu(total(shares, gate) * scale) * (total(shares, gate + half_rows) * scale);
     }
     return;
   }
   const uint i = group * SETS * ROWS + lane;
-  if (lane < SETS * ROWS && i < rows) {
-    const float y = total(shares, lane) * scale;
-    if (STORE == STORE_F32) ((device float*)out)[i] = y;
-    else ((device bfloat*)out)[i] = bfloat(y);
-  }
+  if (lane < SETS * ROWS && i < rows) out[i] = total(shares, lane) * scale;
 }
 
 kernel void linear(
     device const uchar* w [[buffer(0)]],
-    device const bfloat* x [[buffer(1)]],
-    device uchar* out [[buffer(2)]],
+    device const float* x [[buffer(1)]],
+    device float* out [[buffer(2)]],
     constant LinearParams& p [[buffer(3)]],
     uint group [[threadgroup_position_in_grid]],
     uint simd [[simdgroup_index_in_threadgroup]],
@@ -106,9 +98,9 @@ kernel void linear(
 // The vector is h*gain; the missing factor of its norm, 1/rms(h), multiplies the outputs.
 kernel void linear_normed(
     device const uchar* w [[buffer(0)]],
-    device const bfloat* x [[buffer(1)]],
+    device const float* x [[buffer(1)]],
     device const float* squares [[buffer(2)]],
-    device uchar* out [[buffer(3)]],
+    device float* out [[buffer(3)]],
     constant LinearParams& p [[buffer(4)]],
     uint group [[threadgroup_position_in_grid]],
     uint simd [[simdgroup_index_in_threadgroup]],
@@ -123,13 +115,13 @@ kernel void linear_normed(
   }
 }
 
-// h += W x, and what the next norm needs of it: h*gain in bf16, and the sums of squares of 8 rows each.
+// h += W x, and what the next norm needs of it: h*gain, in lane order, and the sums of squares of 8 rows each.
 kernel void linear_residual(
     device const uchar* w [[buffer(0)]],
-    device const bfloat* x [[buffer(1)]],
+    device const float* x [[buffer(1)]],
     device float* h [[buffer(2)]],
     device const float* gain [[buffer(3)]],
-    device bfloat* gained [[buffer(4)]],
+    device float* gained [[buffer(4)]],
     device float* squares [[buffer(5)]],
     constant LinearParams& p [[buffer(6)]],
     uint group [[threadgroup_position_in_grid]],
@@ -149,7 +141,7 @@ kernel void linear_residual(
     if (mine) {
       now = before + total(shares, lane);
       h[row] = now;
-      gained[row] = bfloat(now * g);
+      gained[lane_order(row)] = now * g;
     }
     const float sum = sum_of_eight(now * now);
     if (mine && lane % 8 == 0) squares[row / 8] = sum;
@@ -160,7 +152,7 @@ kernel void linear_residual(
 // stands for all; with none allowed the id is 0xffffffff.
 kernel void linear_best(
     device const uchar* w [[buffer(0)]],
-    device const bfloat* x [[buffer(1)]],
+    device const float* x [[buffer(1)]],
     device const float* squares [[buffer(2)]],
     device float* logits [[buffer(3)]],
     device const uint* allowed [[buffer(4)]],

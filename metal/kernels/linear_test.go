@@ -47,9 +47,9 @@ func (b *bench) run(op *metal.Dispatch, err error) {
 	}
 }
 
-func (b *bench) bfloats(name string, got kernels.Ref, want []float32) {
+func (b *bench) vector(name string, got kernels.Ref, want []float32) {
 	b.t.Helper()
-	if err := fixture.CompareBfloats(b.Bfloats(got, len(want)), want, 2, 0.1); err != nil {
+	if err := fixture.CompareFloats(b.Vector(got, len(want)), want, 1e-5); err != nil {
 		b.t.Errorf("%s: %v", name, err)
 	}
 }
@@ -86,7 +86,7 @@ func TestLinearFormats(t *testing.T) {
 			for _, size := range [][2]int{{13, 128}, {5, 2176}} {
 				m, twin := b.Matrix(f, size[0], size[1])
 				x := b.Normal(size[1], 0, 1)
-				l := kernels.Linear{W: m, X: b.PutBfloats(x), Out: b.Room(int64(4 * size[0])), OutType: kernels.F32}
+				l := kernels.Linear{W: m, X: b.PutVector(x), Out: b.Room(int64(4 * size[0]))}
 				b.run(b.set.LinearBy(l, kernels.Spread{Rows: 2, Split: 2, Sets: 2}))
 				b.floats(fmt.Sprint(size), l.Out, ref.Linear(twin, x, 1))
 			}
@@ -101,7 +101,7 @@ func TestLinearTails(t *testing.T) {
 		for _, cols := range []int{1, 7, 8, 9, 255, 257, 500} {
 			m, twin := b.Matrix(kernels.Format{Type: typ}, 3, cols)
 			x := b.Normal(cols, 0, 1)
-			l := kernels.Linear{W: m, X: b.PutBfloats(x), Out: b.Room(12), OutType: kernels.F32}
+			l := kernels.Linear{W: m, X: b.PutVector(x), Out: b.Room(12)}
 			b.run(b.set.Linear(l))
 			b.floats(fmt.Sprint(typ, " ", cols), l.Out, ref.Linear(twin, x, 1))
 		}
@@ -122,25 +122,18 @@ func TestLinearRoutes(t *testing.T) {
 	m, twin := b.Matrix(kernels.Format{Bits: 4, Group: 64}, rows, cols)
 	x := b.Normal(cols, 0, 1)
 	norm, factor := b.norm(cols)
-	l := kernels.Linear{W: m, X: b.PutBfloats(x), Norm: norm}
+	l := kernels.Linear{W: m, X: b.PutVector(x), Norm: norm}
 	want := ref.Linear(twin, x, factor)
 	for _, r := range spreads(false) {
 		name := fmt.Sprintf("%+v", r)
 		l := l
-		if r.Rows%4 == 0 {
-			l.Out, l.OutType = b.Room(4*rows), kernels.F32
-			b.run(b.set.LinearBy(l, r))
-			b.floats(name, l.Out, want)
-		} else {
-			l.Out = b.Room(2 * rows)
-			b.run(b.set.LinearBy(l, r))
-			b.bfloats(name, l.Out, want)
-		}
-		l.OutType = kernels.BF16
+		l.Out = b.Room(4 * rows)
+		b.run(b.set.LinearBy(l, r))
+		b.floats(name, l.Out, want)
 		if r.Rows > 1 {
-			l.Out, l.SwiGLU = b.Room(rows), true
+			l.Out, l.SwiGLU = b.Room(kernels.VectorBytes(rows/2)), true
 			b.run(b.set.LinearBy(l, r))
-			b.bfloats(name+" SwiGLU", l.Out, ref.SwiGLU(want))
+			b.vector(name+" SwiGLU", l.Out, ref.SwiGLU(want))
 		}
 	}
 }
@@ -150,10 +143,10 @@ func TestLinearResidual(t *testing.T) {
 	const rows, cols = 72, 320
 	m, twin := b.Matrix(kernels.Format{Bits: 8, Group: 64}, rows, cols)
 	x, gain := b.Normal(cols, 0, 1), b.Normal(rows, 1, 0.3)
-	l := kernels.Linear{W: m, X: b.PutBfloats(x)}
+	l := kernels.Linear{W: m, X: b.PutVector(x)}
 	for _, r := range spreads(true) {
 		h := b.Normal(rows, 0, 3)
-		res := &kernels.Residual{H: b.PutFloats(h), Gain: b.PutFloats(gain), Gained: b.Room(2 * rows), Squares: b.Room(rows / 2)}
+		res := &kernels.Residual{H: b.PutFloats(h), Gain: b.PutFloats(gain), Gained: b.Room(kernels.VectorBytes(rows)), Squares: b.Room(rows / 2)}
 		l.Residual = res
 		b.run(b.set.LinearBy(l, r))
 		for i, y := range ref.Linear(twin, x, 1) {
@@ -161,7 +154,7 @@ func TestLinearResidual(t *testing.T) {
 		}
 		name := fmt.Sprintf("%+v", r)
 		b.floats(name+" h", res.H, h)
-		b.bfloats(name+" gained", res.Gained, ref.Gained(h, gain))
+		b.vector(name+" gained", res.Gained, ref.Gained(h, gain))
 		b.floats(name+" squares", res.Squares, ref.Squares(h))
 	}
 }
@@ -208,7 +201,7 @@ func TestLinearBest(t *testing.T) {
 			}
 			norm, factor := b.norm(cols)
 			parts := b.set.BestParts(rows)
-			l := kernels.Linear{W: m, X: b.PutBfloats(x), Norm: norm, Out: b.Room(4 * rows), OutType: kernels.F32,
+			l := kernels.Linear{W: m, X: b.PutVector(x), Norm: norm, Out: b.Room(4 * rows),
 				Best: &kernels.Best{Partials: b.Room(int64(8 * parts)), Allowed: b.PutUints(allowed...)}}
 			want := ref.Linear(b.Decode(m), x, factor)
 			for _, r := range []kernels.Spread{{Rows: 4, Split: 2, Sets: tile / 4}, {Rows: 8, Split: 1, Sets: tile / 8, Tiles: 4}} {
@@ -276,12 +269,10 @@ func TestLinearRefuses(t *testing.T) {
 		l    kernels.Linear
 	}{
 		{"a vector between 16-byte words", kernels.Linear{W: m, X: x.At(4), Out: out}},
-		{"f16 outputs", kernels.Linear{W: m, X: x, Out: out, OutType: kernels.F16}},
 		{"SwiGLU of odd rows", kernels.Linear{W: odd, X: x, Out: out, SwiGLU: true}},
-		{"SwiGLU in f32", kernels.Linear{W: m, X: x, Out: out, SwiGLU: true, OutType: kernels.F32}},
 		{"a residual of 6 rows", kernels.Linear{W: m, X: x, Residual: &kernels.Residual{}}},
-		{"best without norm", kernels.Linear{W: m, X: x, Out: out, OutType: kernels.F32, Best: &kernels.Best{}}},
-		{"best with SwiGLU", kernels.Linear{W: m, X: x, Out: out, Norm: norm, SwiGLU: true, OutType: kernels.BF16, Best: &kernels.Best{}}},
+		{"best without norm", kernels.Linear{W: m, X: x, Out: out, Best: &kernels.Best{}}},
+		{"best with SwiGLU", kernels.Linear{W: m, X: x, Out: out, Norm: norm, SwiGLU: true, Best: &kernels.Best{}}},
 		{"no matrix", kernels.Linear{X: x, Out: out}},
 		{"7 bits", kernels.Linear{W: kernels.Matrix{Format: kernels.Format{Bits: 7, Group: 64}, Rows: 1, Cols: 64, Buffer: m.Buffer}, X: x, Out: out}},
 		{"half a group", kernels.Linear{W: kernels.Matrix{Format: m.Format, Rows: 1, Cols: 96, Buffer: m.Buffer}, X: x, Out: out}},

@@ -75,9 +75,9 @@ type ExpertsUp struct {
 	Experts Experts
 	TopK    int
 	IDs     Ref // u32 [TopK]
-	X       Ref // bf16 [H], gained
+	X       Ref // f32 [H] in lane order, gained
 	Norm    Norm
-	Out     Ref // bf16 [TopK][I]
+	Out     Ref // f32 [TopK][I], each in lane order
 }
 
 const (
@@ -90,6 +90,9 @@ func (s *Set) ExpertsUp(u ExpertsUp) (*metal.Dispatch, error) {
 	if err := u.Experts.check(u.TopK); err != nil {
 		return nil, err
 	}
+	if u.X.Offset%16 != 0 {
+		return nil, fmt.Errorf("experts' vector is at byte %d: want a multiple of 16", u.X.Offset)
+	}
 	m := u.Experts.GateUp
 	p, err := s.pipeline("moe_up", "experts_up", m.constants(0)...)
 	if err != nil {
@@ -97,7 +100,7 @@ func (s *Set) ExpertsUp(u ExpertsUp) (*metal.Dispatch, error) {
 	}
 	experts, place := u.Experts.binding(m, u.TopK)
 	k, inner, cols := int64(u.TopK), m.Rows/2, int64(m.Cols)
-	buffers := []metal.Binding{experts, u.IDs.in(4 * k), u.X.in(2 * cols), u.Norm.Squares.in(4 * int64(u.Norm.Parts)), u.Out.out(2 * k * int64(inner))}
+	buffers := []metal.Binding{experts, u.IDs.in(4 * k), u.X.vectors(metal.In, 1, m.Cols), u.Norm.Squares.in(4 * int64(u.Norm.Parts)), u.Out.vectors(metal.Out, u.TopK, inner)}
 	params := struct {
 		Place                      placed
 		Inner, Cols, Stride, Parts uint32
@@ -114,9 +117,9 @@ type ExpertsDown struct {
 	TopK     int
 	IDs      Ref    // u32 [TopK]
 	Weights  Ref    // f32 [TopK+1]; the last is the shared expert's
-	X        Ref    // bf16 [TopK][I]
+	X        Ref    // f32 [TopK][I], each in lane order
 	Shared   Matrix // down [H, width of the shared expert], of any format
-	SharedX  Ref    // bf16 [width of the shared expert]
+	SharedX  Ref    // f32 [width of the shared expert] in lane order
 	Residual Residual
 }
 
@@ -130,6 +133,9 @@ func (s *Set) ExpertsDown(d ExpertsDown) (*metal.Dispatch, error) {
 	if err := d.Shared.check(); err != nil {
 		return nil, fmt.Errorf("shared expert's down: %w", err)
 	}
+	if d.X.Offset%16 != 0 || d.SharedX.Offset%16 != 0 {
+		return nil, fmt.Errorf("experts' vectors are at byte %d and %d: want multiples of 16", d.X.Offset, d.SharedX.Offset)
+	}
 	m := d.Experts.Down
 	if d.Shared.Rows != m.Rows {
 		return nil, fmt.Errorf("shared expert of %d outputs beside experts of %d", d.Shared.Rows, m.Rows)
@@ -142,7 +148,7 @@ func (s *Set) ExpertsDown(d ExpertsDown) (*metal.Dispatch, error) {
 	shared, sharedPlace := d.Shared.binding(d.Shared.Rows)
 	k, rows := int64(d.TopK), int64(m.Rows)
 	buffers := []metal.Binding{
-		experts, shared, d.IDs.in(4 * k), d.Weights.in(4*k + 4), d.X.in(2 * k * int64(m.Cols)), d.SharedX.in(2 * int64(d.Shared.Cols)),
+		experts, shared, d.IDs.in(4 * k), d.Weights.in(4*k + 4), d.X.vectors(metal.In, d.TopK, m.Cols), d.SharedX.vectors(metal.In, 1, d.Shared.Cols),
 	}
 	buffers = append(buffers, d.Residual.bindings(d.Residual.H.inout(4*rows), rows)...)
 	params := struct {

@@ -27,9 +27,9 @@ struct DownShape {
 // of the sum does not depend on which simdgroup comes first.
 kernel void experts_down(device const uchar* experts [[buffer(0)]], device const uchar* shared_expert [[buffer(1)]],
                          device const uint* ids [[buffer(2)]], device const float* weights [[buffer(3)]],
-                         device const bfloat* x [[buffer(4)]], device const bfloat* shared_x [[buffer(5)]],
+                         device const float* x [[buffer(4)]], device const float* shared_x [[buffer(5)]],
                          device float* h [[buffer(6)]], device const float* gain [[buffer(7)]],
-                         device bfloat* gained [[buffer(8)]], device float* squares [[buffer(9)]],
+                         device float* gained [[buffer(8)]], device float* squares [[buffer(9)]],
                          constant DownShape& shape [[buffer(10)]], uint3 at [[threadgroup_position_in_grid]],
                          uint group [[simdgroup_index_in_threadgroup]], uint groups [[simdgroups_per_threadgroup]],
                          uint lane [[thread_index_in_simdgroup]]) {
@@ -51,7 +51,7 @@ kernel void experts_down(device const uchar* experts [[buffer(0)]], device const
     if (slot < shape.slots) {
       const Weights m = weights_at(experts + ulong(ids[slot]) * shape.stride * 16, shape.place);
       const Coding coding = {BITS, GROUP, TYPE};
-      add_dots<DOWN_HALF>(acc, m, coding, rows, x + slot * shape.inner, shape.inner, half_lane, 16);
+      add_dots<DOWN_HALF>(acc, m, coding, rows, x + slot * lane_room(shape.inner), shape.inner, half_lane, 16);
     } else {
       const Weights m = weights_at(shared_expert, shape.shared_place);
       const Coding coding = {SHARED_BITS, SHARED_GROUP, SHARED_TYPE};
@@ -76,7 +76,7 @@ kernel void experts_down(device const uchar* experts [[buffer(0)]], device const
     const float square = simd_sum(after * after);
     if (owner) {
       h[own] = after;
-      gained[own] = bfloat(after * own_gain);
+      gained[lane_order(own)] = after * own_gain;
     }
     if (lane == 0) {
       squares[at.x] = square;

@@ -20,8 +20,8 @@ struct UpShape {
 // experts_up computes out[slot][i] = silu(n * gate_i . x) * (n * up_i . x) for the expert of each slot (grid y), n being
 // 1/rms of the vector whose gained form x is. Both rows of an output stay in one simdgroup, so that it has both products.
 kernel void experts_up(device const uchar* experts [[buffer(0)]], device const uint* ids [[buffer(1)]],
-                       device const bfloat* x [[buffer(2)]], device const float* squares [[buffer(3)]],
-                       device bfloat* out [[buffer(4)]], constant UpShape& shape [[buffer(5)]],
+                       device const float* x [[buffer(2)]], device const float* squares [[buffer(3)]],
+                       device float* out [[buffer(4)]], constant UpShape& shape [[buffer(5)]],
                        uint3 at [[threadgroup_position_in_grid]],
                        uint group [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
   const Coding coding = {BITS, GROUP, TYPE};
@@ -43,6 +43,6 @@ kernel void experts_up(device const uchar* experts [[buffer(0)]], device const u
   const float up = simd_shuffle_xor(gate, ushort(UP_LANES));
   const uint i = first + lane / (2 * UP_LANES);
   if (lane % (2 * UP_LANES) == 0 && i < shape.inner) {
-    out[slot * shape.inner + i] = bfloat(silu(gate) * up);
+    out[slot * lane_room(shape.inner) + lane_order(i)] = silu(gate) * up;
   }
 }

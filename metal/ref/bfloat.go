@@ -1,5 +1,5 @@
-// Package ref holds float32 twins of the Metal kernels: plain loops over slices that round to bf16 where the kernels'
-// memory is bf16. They are what kernels are tested against. Package ref must not import anything of ours.
+// Package ref holds float32 twins of the Metal kernels: plain loops over slices that round nothing; where the kernels' memory
+// is bf16, whoever compares rounds. They are what kernels are tested against. Package ref must not import anything of ours.
 package ref
 
 import "math"

@@ -34,11 +34,11 @@ func SwiGLU(y []float32) []float32 {
 	return out
 }
 
-// Gained is h*gain rounded to bf16, as producers of the residual leave it for the next norm.
+// Gained is h*gain, as producers of the residual leave it for the next norm.
 func Gained(h, gain []float32) []float32 {
 	out := make([]float32, len(h))
 	for i := range h {
-		out[i] = Round(h[i] * gain[i])
+		out[i] = h[i] * gain[i]
 	}
 	return out
 }

@@ -14,7 +14,7 @@ import (
 
 // Bounds of a dispatch against its twin (design, section 4).
 const (
-	ulps     = 2    // of bf16 outputs
+	ulps     = 2    // of bf16 outputs: what goes into the cache and the window
 	relative = 1e-5 // of fp32 outputs
 )
 
@@ -70,18 +70,26 @@ func (m *Model) byTwins(s *sequence, token int32, do func(c *checker, o *op) err
 type output struct {
 	name   string
 	at     kernels.Ref
-	floats []float32 // compared as type says, when words is nil
-	typ    kernels.Type
+	floats []float32       // compared when words is nil
+	bf16   bool            // floats lie there as bf16
+	each   int             // elements of each vector of floats in lane order; 0: natural order
 	words  func() []uint32 // called when floats of the same dispatch are in place
 }
 
 func bfloats(name string, at kernels.Ref, v []float32) output {
-	return output{name: name, at: at, floats: v, typ: kernels.BF16}
+	return output{name: name, at: at, floats: v, bf16: true}
 }
 
 func floats(name string, at kernels.Ref, v []float32) output {
-	return output{name: name, at: at, floats: v, typ: kernels.F32}
+	return output{name: name, at: at, floats: v}
 }
+
+// vectors are vectors of each elements, one after the other, each in lane order.
+func vectors(name string, at kernels.Ref, v []float32, each int) output {
+	return output{name: name, at: at, floats: v, each: each}
+}
+
+func vector(name string, at kernels.Ref, v []float32) output { return vectors(name, at, v, len(v)) }
 
 func words(name string, at kernels.Ref, v []uint32) output {
 	return output{name: name, at: at, words: func() []uint32 { return v }}
@@ -98,8 +106,10 @@ func (c *checker) compare(list []output) error {
 			if got := c.uints(o.at, len(want)); !slices.Equal(got, want) {
 				err = fmt.Errorf("%v, want %v", clipped(got), clipped(want))
 			}
-		case o.typ == kernels.BF16:
+		case o.bf16:
 			err = fixture.CompareBfloats(c.bfloats(o.at, len(o.floats)), o.floats, ulps, rms(o.floats)/256)
+		case o.each > 0:
+			err = fixture.CompareFloats(c.vectors(o.at, len(o.floats), o.each), o.floats, relative)
 		default:
 			err = fixture.CompareFloats(c.floats(o.at, len(o.floats)), o.floats, relative)
 		}
@@ -121,9 +131,14 @@ func (c *checker) store(list []output) {
 			for _, u := range o.words() {
 				data = binary.LittleEndian.AppendUint32(data, u)
 			}
-		case o.typ == kernels.BF16:
+		case o.bf16:
 			for _, v := range o.floats {
 				data = binary.LittleEndian.AppendUint16(data, ref.Bfloat(v))
+			}
+		case o.each > 0:
+			data = make([]byte, int64(len(o.floats)/o.each)*kernels.VectorBytes(o.each))
+			for i, v := range o.floats {
+				binary.LittleEndian.PutUint32(data[vectorPlace(i, o.each):], math.Float32bits(v))
 			}
 		default:
 			data = append(data, bytesOf(o.floats)...)
@@ -196,6 +211,22 @@ func (c *checker) floats(r kernels.Ref, n int) []float32 {
 	}
 	return out
 }
+
+// vectorPlace is the byte of element i of vectors of each elements in lane order, one after the other.
+func vectorPlace(i, each int) int64 {
+	return int64(i/each)*kernels.VectorBytes(each) + int64(4*kernels.LaneOrder(i%each))
+}
+
+// vectors reads n elements of vectors of each elements in lane order.
+func (c *checker) vectors(r kernels.Ref, n, each int) []float32 {
+	out, b := make([]float32, n), c.bytes(r, int64(n/each)*kernels.VectorBytes(each))
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[vectorPlace(i, each):]))
+	}
+	return out
+}
+
+func (c *checker) vector(r kernels.Ref, n int) []float32 { return c.vectors(r, n, n) }
 
 func (c *checker) bfloats(r kernels.Ref, n int) []float32 {
 	out, b := make([]float32, n), c.bytes(r, int64(2*n))

@@ -6,7 +6,7 @@ import "lilypad/metal/kernels"
 func (b *builder) mlp(w *mlp, gain kernels.Ref) {
 	s, r := &b.m.scratch, b.residual(gain)
 	b.barrier()
-	b.linear(kernels.Linear{W: w.up, X: s.gained, Norm: b.norm(), Out: s.sharedX, OutType: kernels.BF16, SwiGLU: true})
+	b.linear(kernels.Linear{W: w.up, X: s.gained, Norm: b.norm(), Out: s.sharedX, SwiGLU: true})
 	b.barrier()
 	b.linear(kernels.Linear{W: w.down, X: s.sharedX, Residual: &r})
 }
@@ -15,8 +15,8 @@ func (b *builder) mlp(w *mlp, gain kernels.Ref) {
 func (b *builder) moe(w *moe, gain kernels.Ref) {
 	m, s := b.m, &b.m.scratch
 	b.barrier()
-	b.project(w.router, s.router, kernels.F32)
-	b.linear(kernels.Linear{W: w.shared.up, X: s.gained, Norm: b.norm(), Out: s.sharedX, OutType: kernels.BF16, SwiGLU: true})
+	b.project(w.router, s.router)
+	b.linear(kernels.Linear{W: w.shared.up, X: s.gained, Norm: b.norm(), Out: s.sharedX, SwiGLU: true})
 	b.barrier()
 	k := m.shape.ExpertsPerToken
 	route := kernels.Route{

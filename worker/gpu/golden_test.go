@@ -8,6 +8,12 @@ import (
 	"lilypad/worker/state"
 )
 
+// Bounds of the demo's predictions (design, section 4).
+const (
+	meanBound  = 1e-4
+	worstBound = 3e-2
+)
+
 // demoCase is a recorded greedy generation of the demo model.
 type demoCase struct {
 	Prompt []int32 `json:"prompt_token_ids"`
@@ -35,10 +41,9 @@ func demoCases(t testing.TB) []demoCase {
 	return golden.Cases
 }
 
-// TestDemoGoldens feeds every recorded generation to the model and compares all predictions with fp32's. A few positions
-// are so sensitive that any rounding tips them: in the fp32 backend, rounding nothing but z to bf16
-// moves one by 0.16. So the few largest divergences are bounded by number and left out of the mean, which then is small
-// enough to tell a bug.
+// TestDemoGoldens feeds every recorded generation to the model and compares all predictions with fp32's, by the bounds of the
+// design. Measured: a mean divergence of 3.4e-6 and a largest one of 8.4e-4. A few positions are so sensitive that rounding
+// activations tips them: in the fp32 backend, rounding nothing but z to bf16 moves one by 0.16.
 func TestDemoGoldens(t *testing.T) {
 	ck := openDemo(t)
 	m := newModel(t, openDevice(t), ck, Options{})
@@ -49,12 +54,10 @@ func TestDemoGoldens(t *testing.T) {
 		d.add(reference(t, ck, tokens), forward(t, s, tokens, len(tokens), m.Vocab()), m.Vocab())
 		s.Close()
 	}
-	const edges, few = 5, 9 // positions of 1,718
-	trimmed, beyond := d.trimmed(few), d.beyond(3e-2)
-	t.Logf("%d positions: mean divergence %.3g, without the largest %d %.3g; %d beyond 0.03, worst %.3g", d.n, d.mean(), few, trimmed, beyond, d.worst)
-	if !(trimmed <= 3e-5) || beyond > edges || !(d.worst <= 0.5) || d.flips > 0 {
-		t.Errorf("mean divergence without the largest %.3g, %d positions beyond 0.03, worst %.3g, %d confident tokens flipped (margin %.2f); want at most 3e-5, %d, 0.5 and none",
-			trimmed, beyond, d.worst, d.flips, d.margin, edges)
+	t.Logf("%d positions: mean divergence %.3g, worst %.3g", d.n, d.mean(), d.worst)
+	if !(d.mean() <= meanBound) || !(d.worst <= worstBound) || d.flips > 0 {
+		t.Errorf("mean divergence %.3g, worst %.3g, %d confident tokens flipped (margin %.2f); want at most %g, %g and none",
+			d.mean(), d.worst, d.flips, d.margin, meanBound, worstBound)
 	}
 }
 

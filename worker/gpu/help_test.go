@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"slices"
 	"testing"
 
 	"lilypad/metal"
@@ -115,33 +114,11 @@ func readJSON(t testing.TB, file string, v any) {
 // divergence is the Kullback-Leibler divergence, over positions, of predictions got from want.
 type divergence struct {
 	sum, worst float64
-	all        []float64
 	n, flips   int     // positions, and those where another token is the likeliest although want's margin is over 0.25
 	margin     float64 // the largest of a flip
 }
 
 func (d *divergence) mean() float64 { return d.sum / float64(max(d.n, 1)) }
-
-// trimmed is the mean without the few largest.
-func (d *divergence) trimmed(few int) float64 {
-	slices.Sort(d.all)
-	sum := 0.0
-	for _, kl := range d.all[:max(len(d.all)-few, 0)] {
-		sum += kl
-	}
-	return sum / float64(max(d.n-few, 1))
-}
-
-// beyond counts the positions that are not within limit; a NaN is not.
-func (d *divergence) beyond(limit float64) int {
-	n := 0
-	for _, kl := range d.all {
-		if !(kl <= limit) {
-			n++
-		}
-	}
-	return n
-}
 
 // add compares rows of logits.
 func (d *divergence) add(want, got []float32, vocab int) {
@@ -160,7 +137,6 @@ func (d *divergence) add(want, got []float32, vocab int) {
 			}
 		}
 		d.n++
-		d.all = append(d.all, kl)
 		d.sum += kl
 		if !(kl <= d.worst) { // a NaN too
 			d.worst = kl

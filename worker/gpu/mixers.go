@@ -14,7 +14,7 @@ func (b *builder) embed() {
 func (b *builder) delta(l *layer) {
 	m, s, w := b.m, b.m.shape, l.delta
 	b.barrier()
-	b.project(w.in, m.scratch.proj, kernels.BF16)
+	b.project(w.in, m.scratch.proj)
 	b.barrier()
 	at := w.in.offsets
 	step := kernels.Delta{
@@ -45,7 +45,7 @@ func (b *builder) attention(l *layer, route int) {
 	shape.Layer, shape.Blocks = l.index, m.states.kv.capacity
 	at := w.in.offsets
 	b.barrier()
-	b.project(w.in, m.scratch.proj, kernels.BF16)
+	b.project(w.in, m.scratch.proj)
 	prep := kernels.AttentionPrep{
 		AttentionShape: shape, Proj: m.scratch.proj, Q: at[0], K: at[1], V: at[2],
 		QGain: w.qGain, KGain: w.kGain, Eps: s.NormEps, Coarse: m.rope.coarse, Fine: m.rope.fine,

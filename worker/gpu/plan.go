@@ -198,9 +198,8 @@ func (b *builder) linear(l kernels.Linear) {
 }
 
 // project multiplies the normed residual by all parts of p, in one level.
-func (b *builder) project(p *projection, out kernels.Ref, t kernels.Type) {
+func (b *builder) project(p *projection, out kernels.Ref) {
 	for _, part := range p.parts {
-		to := kernels.Ref{Buffer: out.Buffer, Offset: out.Offset + int64(part.first*t.Bytes())}
-		b.linear(kernels.Linear{W: part.matrix, X: b.m.scratch.gained, Norm: b.norm(), Out: to, OutType: t})
+		b.linear(kernels.Linear{W: part.matrix, X: b.m.scratch.gained, Norm: b.norm(), Out: out.At(int64(4 * part.first))})
 	}
 }

@@ -6,22 +6,23 @@ import (
 )
 
 // scratch is the memory between the dispatches of a token, and what host and device tell each other. Each is a buffer of
-// its own, so that a simulator with address checks sees a kernel that goes beyond one.
+// its own, so that a simulator with address checks sees a kernel that goes beyond one. Activations are fp32: rounding them to
+// bf16 tips some predictions of the demo, and saves nothing beside the weights. Vectors lie in lane order: kernels.LaneOrder.
 type scratch struct {
 	buffers []*metal.Buffer
 	parts   int // numbers in squares
 
-	h, gained, squares kernels.Ref    // residual: fp32 [Hidden], bf16 [Hidden], fp32 [parts]
-	proj               kernels.Ref    // bf16: projections of a mixer
-	q                  kernels.Ref    // bf16 [Heads*HeadDim]
-	partials           kernels.Ref    // fp32: attention's splits
-	mixed              kernels.Ref    // bf16: output of a mixer's heads
-	router             kernels.Ref    // fp32: logits of the experts and the shared expert's gate
+	h, gained, squares kernels.Ref    // residual: [Hidden], vector [Hidden], [parts]
+	proj               kernels.Ref    // projections of a mixer
+	q                  kernels.Ref    // [Heads*HeadDim]
+	partials           kernels.Ref    // attention's splits
+	mixed              kernels.Ref    // vector: output of a mixer's heads
+	router             kernels.Ref    // logits of the experts and the shared expert's gate
 	ids                kernels.Ref    // uint32 [ExpertsPerToken]
-	expertWeights      kernels.Ref    // fp32 [ExpertsPerToken+1]
-	expertsX           kernels.Ref    // bf16 [ExpertsPerToken][ExpertFFN]
-	sharedX            kernels.Ref    // bf16 [SharedFFN] or [FFN]
-	logits             [2]kernels.Ref // fp32 [Vocab]; sampled tokens use them in turn
+	expertWeights      kernels.Ref    // [ExpertsPerToken+1]
+	expertsX           kernels.Ref    // vectors [ExpertsPerToken][ExpertFFN]
+	sharedX            kernels.Ref    // vector [SharedFFN] or [FFN]
+	logits             [2]kernels.Ref // [Vocab]; sampled tokens use them in turn
 	best               kernels.Ref    // argmax partials of the head
 	allowed            kernels.Ref    // bits [Vocab]: ids that may be sampled
 
@@ -31,7 +32,7 @@ type scratch struct {
 // room is a buffer to make.
 type room struct {
 	ref   *kernels.Ref
-	bytes int
+	bytes int64
 }
 
 // newScratch makes the memory for a token.
@@ -58,16 +59,17 @@ func (m *Model) newScratch() error {
 	}
 	c.parts = (s.Hidden + 7) / 8
 	k := max(s.ExpertsPerToken, 1)
+	words := func(n int) int64 { return int64(4 * n) }
 	for _, r := range []room{
-		{&c.h, 4 * s.Hidden}, {&c.gained, 2 * s.Hidden}, {&c.squares, 4 * c.parts},
-		{&c.proj, 2 * proj}, {&c.q, 2 * s.Heads * s.HeadDim}, {&c.partials, int(m.attentionShape().PartialBytes(splits))},
-		{&c.mixed, 2 * max(s.Heads*s.HeadDim, s.ValueHeads*s.ValueDim)},
-		{&c.router, 4 * router}, {&c.ids, 4 * k}, {&c.expertWeights, 4 * (k + 1)},
-		{&c.expertsX, 2 * k * max(s.ExpertFFN, 1)}, {&c.sharedX, 2 * max(s.SharedFFN, s.FFN)},
-		{&c.logits[0], 4 * s.Vocab}, {&c.logits[1], 4 * s.Vocab}, {&c.best, 8 * m.kernels.BestParts(s.Vocab)}, {&c.allowed, 4 * ((s.Vocab + 31) / 32)},
-		{&c.step, kernels.StepBytes}, {&c.feed, 4 * feedTokens}, {&c.results, kernels.Results * kernels.ResultBytes}, {&c.params, kernels.SampleParamsBytes},
+		{&c.h, words(s.Hidden)}, {&c.gained, kernels.VectorBytes(s.Hidden)}, {&c.squares, words(c.parts)},
+		{&c.proj, words(proj)}, {&c.q, words(s.Heads * s.HeadDim)}, {&c.partials, m.attentionShape().PartialBytes(splits)},
+		{&c.mixed, kernels.VectorBytes(max(s.Heads*s.HeadDim, s.ValueHeads*s.ValueDim))},
+		{&c.router, words(router)}, {&c.ids, words(k)}, {&c.expertWeights, words(k + 1)},
+		{&c.expertsX, int64(k) * kernels.VectorBytes(max(s.ExpertFFN, 1))}, {&c.sharedX, kernels.VectorBytes(max(s.SharedFFN, s.FFN))},
+		{&c.logits[0], words(s.Vocab)}, {&c.logits[1], words(s.Vocab)}, {&c.best, words(2 * m.kernels.BestParts(s.Vocab))}, {&c.allowed, words((s.Vocab + 31) / 32)},
+		{&c.step, kernels.StepBytes}, {&c.feed, words(feedTokens)}, {&c.results, kernels.Results * kernels.ResultBytes}, {&c.params, kernels.SampleParamsBytes},
 	} {
-		b, err := m.device.NewBuffer(roundUp(int64(r.bytes), 16))
+		b, err := m.device.NewBuffer(roundUp(r.bytes, 16))
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ func (b *builder) tail(t tail) {
 	best := kernels.Best{Partials: s.best, Allowed: s.allowed}
 	if t != noHead {
 		b.barrier()
-		b.linear(kernels.Linear{W: m.weights.head, X: s.gained, Norm: b.norm(), Out: out, OutType: kernels.F32, Best: &best})
+		b.linear(kernels.Linear{W: m.weights.head, X: s.gained, Norm: b.norm(), Out: out, Best: &best})
 	}
 	b.barrier()
 	if t == noHead || t == logits {

@@ -17,7 +17,7 @@ func (c *checker) embed(e kernels.Embed) []output {
 func (c *checker) residual(r kernels.Residual, h []float32) []output {
 	gain := c.floats(r.Gain, len(h))
 	return []output{
-		floats("residual", r.H, h), bfloats("gained", r.Gained, ref.Gained(h, gain)), floats("squares", r.Squares, ref.Squares(h)),
+		floats("residual", r.H, h), vector("gained", r.Gained, ref.Gained(h, gain)), floats("squares", r.Squares, ref.Squares(h)),
 	}
 }
 
@@ -26,7 +26,7 @@ func (c *checker) linear(l kernels.Linear) []output {
 	if l.Norm != nil {
 		scale = c.inverse(*l.Norm)
 	}
-	y := ref.Linear(c.matrix(l.W), c.bfloats(l.X, l.W.Cols), scale)
+	y := ref.Linear(c.matrix(l.W), c.vector(l.X, l.W.Cols), scale)
 	switch {
 	case l.Residual != nil:
 		h := c.floats(l.Residual.H, len(y))
@@ -35,13 +35,11 @@ func (c *checker) linear(l kernels.Linear) []output {
 		}
 		return c.residual(*l.Residual, h)
 	case l.SwiGLU:
-		return []output{bfloats("outputs", l.Out, ref.SwiGLU(y))}
+		return []output{vector("outputs", l.Out, ref.SwiGLU(y))}
 	case l.Best != nil:
 		return []output{floats("logits", l.Out, y), {name: "best", at: l.Best.Partials, words: func() []uint32 { return c.best(l) }}}
-	case l.OutType == kernels.F32:
-		return []output{floats("outputs", l.Out, y)}
 	}
-	return []output{bfloats("outputs", l.Out, y)}
+	return []output{floats("outputs", l.Out, y)}
 }
 
 // best is the argmax partials, which are exact, of the logits that are in place.
@@ -85,7 +83,8 @@ func (c *checker) expertsUp(u kernels.ExpertsUp) []output {
 	if c.err != nil {
 		return nil
 	}
-	return []output{bfloats("outputs", u.Out, ref.ExpertsUp(gateUp, c.bfloats(u.X, u.Experts.GateUp.Cols), c.inverse(u.Norm)))}
+	out := ref.ExpertsUp(gateUp, c.vector(u.X, u.Experts.GateUp.Cols), c.inverse(u.Norm))
+	return []output{vectors("outputs", u.Out, out, u.Experts.Down.Cols)}
 }
 
 func (c *checker) expertsDown(d kernels.ExpertsDown) []output {
@@ -95,7 +94,7 @@ func (c *checker) expertsDown(d kernels.ExpertsDown) []output {
 	}
 	m := d.Experts.Down
 	return c.residual(d.Residual, ref.ExpertsDown(c.floats(d.Residual.H, m.Rows), c.floats(d.Weights, d.TopK+1), down,
-		c.bfloats(d.X, d.TopK*m.Cols), c.matrix(d.Shared), c.bfloats(d.SharedX, d.Shared.Cols)))
+		c.vectors(d.X, d.TopK*m.Cols, m.Cols), c.matrix(d.Shared), c.vector(d.SharedX, d.Shared.Cols)))
 }
 
 // sample is the choice and how the step moves on.

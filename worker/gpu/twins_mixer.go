@@ -12,7 +12,7 @@ func (c *checker) delta(d kernels.Delta) []output {
 	channels, values := 2*d.KeyHeads*d.KeyDim+d.ValueHeads*d.ValueDim, d.ValueHeads*d.ValueDim
 	window, size := (d.Taps-1)*channels, values*d.KeyDim
 	at := func(slot uint32, n int) int64 { return (int64(slot)*int64(d.Layers) + int64(d.Layer)) * int64(n) }
-	proj := func(first, n int) []float32 { return c.bfloats(d.Proj.At(2*int64(first)), n) }
+	proj := func(first, n int) []float32 { return c.floats(d.Proj.At(4*int64(first)), n) }
 	t := ref.Delta{
 		KeyHeads: d.KeyHeads, ValueHeads: d.ValueHeads, KeyDim: d.KeyDim, ValueDim: d.ValueDim, Taps: d.Taps, Eps: d.Eps,
 		QKV: proj(d.QKV, channels), Z: proj(d.Z, values), B: proj(d.B, d.ValueHeads), A: proj(d.A, d.ValueHeads),
@@ -22,7 +22,7 @@ func (c *checker) delta(d kernels.Delta) []output {
 	}
 	out := t.Advance()
 	return []output{
-		bfloats("outputs", d.Out, out), bfloats("window", d.Conv.At(2*at(step[3], window)), t.Conv),
+		vector("outputs", d.Out, out), bfloats("window", d.Conv.At(2*at(step[3], window)), t.Conv),
 		floats("state", d.Recurrent.At(4*at(step[3], size)), t.Recurrent),
 	}
 }
@@ -38,7 +38,7 @@ func (c *checker) cache(a kernels.AttentionShape, kv, blocks kernels.Ref, table 
 func (c *checker) prepare(a kernels.AttentionPrep) []output {
 	step := c.uints(a.Step, 5)
 	position, n := int(step[1]), a.HeadDim
-	proj := func(first int) []float32 { return c.bfloats(a.Proj.At(2*int64(first)), n) }
+	proj := func(first int) []float32 { return c.floats(a.Proj.At(4*int64(first)), n) }
 	head := func(x []float32, gain kernels.Ref, scale float64) []float32 {
 		return ref.Head(x, c.floats(gain, n), a.Eps, a.Rotary, c.m.shape.RopeTheta, position, scale)
 	}
@@ -46,7 +46,7 @@ func (c *checker) prepare(a kernels.AttentionPrep) []output {
 	for h := range a.Heads {
 		queries = append(queries, head(proj(a.Q+2*h*n), a.QGain, 1/math.Sqrt(float64(n)))...)
 	}
-	out := []output{bfloats("queries", a.Out, queries)}
+	out := []output{floats("queries", a.Out, queries)}
 	for h := range a.KVHeads {
 		out = append(out,
 			bfloats("keys", c.cache(a.AttentionShape, a.KV, a.Table, step[4], 0, h, position), head(proj(a.K+h*n), a.KGain, 1)),
@@ -73,8 +73,8 @@ func (c *checker) merge(a kernels.Attention) []output {
 				return c.bfloats(c.cache(a.AttentionShape, a.KV, a.Table, step[4], values, h/(a.Heads/a.KVHeads), t), n)
 			}
 		}
-		q, gate := c.bfloats(a.Queries.At(2*int64(h*n)), n), c.bfloats(a.Proj.At(2*int64(a.Q+(2*h+1)*n)), n)
+		q, gate := c.floats(a.Queries.At(4*int64(h*n)), n), c.floats(a.Proj.At(4*int64(a.Q+(2*h+1)*n)), n)
 		out = append(out, ref.Attend(q, gate, length, row(0), row(1))...)
 	}
-	return []output{bfloats("outputs", a.Out, out)}
+	return []output{vector("outputs", a.Out, out)}
 }
