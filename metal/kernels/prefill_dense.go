@@ -15,6 +15,7 @@ type LinearRows struct {
 	Count    int
 	Out      Ref  // OutType [Count][W.Rows], or BF16 [Count][W.Rows/2] with SwiGLU, at a multiple of 16 bytes
 	OutType  Type // BF16 or F32
+	Stride   int  // outputs from a vector's first to the next one's; 0: as many as there are
 	SwiGLU   bool
 	Residual bool // f32: adds to Out instead of storing
 }
@@ -48,6 +49,8 @@ func (l LinearRows) check() error {
 		return fmt.Errorf("vectors of %v and outputs of %v are not made", l.XType, l.OutType)
 	case l.SwiGLU && (l.OutType != BF16 || l.Residual || l.W.Rows%4 != 0):
 		return fmt.Errorf("SwiGLU wants bf16 outputs, an even number of them, and no residual")
+	case l.Stride != 0 && (l.Stride < l.W.Rows || l.SwiGLU):
+		return fmt.Errorf("outputs %d apart, with SwiGLU %v: want at least %d, and none", l.Stride, l.SwiGLU, l.W.Rows)
 	case l.Residual && l.OutType != F32:
 		return fmt.Errorf("a residual of %v: want f32", l.OutType)
 	}
@@ -56,16 +59,26 @@ func (l LinearRows) check() error {
 
 // end is what the kernel does with products, and the binding of what it writes.
 func (l LinearRows) end() (uint32, metal.Binding) {
-	n := int64(l.Count) * int64(l.W.Rows)
+	n, span := int64(l.Count)*int64(l.W.Rows), int64(l.Count-1)*int64(l.stride())+int64(l.W.Rows)
+	end, b, size := uint32(endBF16), l.Out.out(2*span), int64(2)
 	switch {
 	case l.SwiGLU:
 		return endSwiGLU, l.Out.out(n)
 	case l.Residual:
-		return endResidual, l.Out.inout(4 * n)
+		end, b, size = endResidual, l.Out.inout(4*span), 4
+		b.Reads = size * n
 	case l.OutType == F32:
-		return endF32, l.Out.out(4 * n)
+		end, b, size = endF32, l.Out.out(4*span), 4
 	}
-	return endBF16, l.Out.out(2 * n)
+	b.Writes = size * n
+	return end, b
+}
+
+func (l LinearRows) stride() int {
+	if l.Stride == 0 {
+		return l.W.Rows
+	}
+	return l.Stride
 }
 
 // LinearRows prepares l.
@@ -90,9 +103,9 @@ func (s *Set) linearRows(l LinearRows, height int) (*metal.Dispatch, error) {
 	w, place := l.W.binding(l.W.Rows)
 	buffers := []metal.Binding{w, l.X.in(int64(l.Count) * int64(l.W.Cols) * int64(l.XType.Bytes())), out}
 	params := struct {
-		W                    placed
-		Outputs, Cols, Count uint32
-	}{place, uint32(l.W.Rows), uint32(l.W.Cols), uint32(l.Count)}
+		W                            placed
+		Outputs, Cols, Count, Stride uint32
+	}{place, uint32(l.W.Rows), uint32(l.W.Cols), uint32(l.Count), uint32(l.stride())}
 	groups := metal.Size{X: (l.Count + height - 1) / height, Y: (l.W.Rows + tileOutputs - 1) / tileOutputs, Z: 1}
 	return s.dispatch(p, buffers, params, groups, metal.Line(tileThreads))
 }

@@ -10,6 +10,7 @@ struct DenseShape {
   uint outputs;  // rows of the matrix
   uint cols;     // inputs, a multiple of 8
   uint rows;     // vectors
+  uint stride;   // from a vector's outputs to the next one's, unless SwiGLU
 };
 
 // dense_rows computes out[row] = w x[row] for rows of numbers of type T. A tile of 8R rows is at.x, so that neighbours in
@@ -37,7 +38,7 @@ kernel void dense_rows(device const uchar* w [[buffer(0)]], device const T* x [[
     store_swiglu<R>(products, (device bfloat*)out + ulong(first) * inner, inner, live, at.y, simd, lane);
   } else {
     const uint size = END == END_BF16 ? 2 : 4;
-    store_products<R>(products, out + ulong(first) * shape.outputs * size, END, shape.outputs, live, at.y, simd, lane);
+    store_products<R>(products, out + ulong(first) * shape.stride * size, END, shape.outputs, shape.stride, live, at.y, simd, lane);
   }
 }
 

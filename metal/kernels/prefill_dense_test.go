@@ -79,6 +79,42 @@ func TestLinearRowsAlone(t *testing.T) {
 	}
 }
 
+// TestLinearRowsStride has outputs apart, as projections of several formats leave them, and nothing else written.
+func TestLinearRowsStride(t *testing.T) {
+	device, set := newSet(t, exact)
+	for _, c := range []struct{ rows, stride, first int }{{67, 80, 8}, {64, 71, 4}, {8, 8, 0}} {
+		for _, kind := range []kernels.Type{kernels.BF16, kernels.F32} {
+			t.Run(fmt.Sprint(c, kind), func(t *testing.T) {
+				const count, cols = 35, 96
+				a := newArena(t, device, 1<<20, 22)
+				w, twin := a.Matrix(kernels.Format{Bits: 4, Group: 32}, c.rows, cols)
+				x := a.Normal(count*cols, 0, 1)
+				l := kernels.LinearRows{W: w, X: a.PutBfloats(x), Count: count, OutType: kind, Stride: c.stride}
+				want := a.Normal(count*c.stride, 0, 1)
+				put, got, first := a.PutFloats, a.Floats, int64(kind.Bytes()*c.first)
+				if kind == kernels.BF16 {
+					put, got, first = a.PutBfloats, a.Bfloats, 2*first // at a multiple of 16 bytes
+				}
+				all := put(want)
+				l.Out = all.At(first)
+				at := int(first) / kind.Bytes()
+				for i, y := range ref.LinearRows(twin.Rounded(), x) {
+					if place := at + i/c.rows*c.stride + i%c.rows; place < len(want) {
+						want[place] = y
+					}
+				}
+				l.Count = (len(want) - at) / c.stride // the last row may not fit behind what comes first
+				op, err := set.LinearRows(l)
+				runFixture(t, device, a, op, err)
+				want = want[:at+(l.Count-1)*c.stride+c.rows]
+				if err := fixture.CompareBfloats(got(all, len(want)), want, 1, 1e-2); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
 // runLinearRows compares c with its twin and returns what came out.
 func runLinearRows(t *testing.T, device *metal.Device, set *kernels.Set, c denseCase) []float32 {
 	t.Helper()

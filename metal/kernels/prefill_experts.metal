@@ -66,7 +66,7 @@ kernel void expert_downs(device const uchar* experts [[buffer(0)]], device const
   multiply_tile<bfloat, R>(acc, memory, x, rows, tile.z, weight_row(w, own), coding, shape.cols, self, simd);
   threadgroup const float* products = spill_tile<R>(acc, memory, simd);
   const uint size = END == END_BF16 ? 2 : 4;
-  store_products<R>(products, out + ulong(tile.y) * shape.outputs * size, END, shape.outputs, tile.z, at.x, simd, lane);
+  store_products<R>(products, out + ulong(tile.y) * shape.outputs * size, END, shape.outputs, shape.outputs, tile.z, at.x, simd, lane);
 }
 
 template [[host_name("expert_gates_16")]] kernel void expert_gates<2>(device const uchar*, device const uint4*, device const uint*, device const bfloat*, device bfloat*, constant GroupedShape&, uint3, uint, uint, uint);

@@ -265,10 +265,10 @@ constant constexpr uint END_F32 = 1;
 constant constexpr uint END_SWIGLU = 2;
 constant constexpr uint END_RESIDUAL = 3;  // adds to the floats that are there
 
-// A simdgroup's products, for rows below live, to out[row][outputs].
+// A simdgroup's products, for rows below live, to out[row][stride], of which outputs are written.
 template <int R>
-INLINE void store_products(threadgroup const float* at, device uchar* out, uint end, uint outputs, uint live, uint tile,
-                           uint simd, uint lane) {
+INLINE void store_products(threadgroup const float* at, device uchar* out, uint end, uint outputs, uint stride, uint live,
+                           uint tile, uint simd, uint lane) {
   const uint column = tile * TILE_OUTPUTS + simd * 16 + lane / 16 * 8 + lane % 2 * 4;
   const uint count = column < outputs ? min(outputs - column, 4u) : 0;
 #pragma unroll
@@ -276,8 +276,8 @@ INLINE void store_products(threadgroup const float* at, device uchar* out, uint 
     const uint row = block * 8 + lane % 16 / 2;
     const float4 v = ((threadgroup const float4*)(at + block * 128))[lane];
     if (row >= live) continue;
-    const ulong place = ulong(row) * outputs + column;
-    if (outputs % 4 == 0) {
+    const ulong place = ulong(row) * stride + column;
+    if ((outputs | stride) % 4 == 0) {
       if (count == 0) continue;
       if (end == END_BF16) *(device uint2*)(out + place * 2) = uint2(packed(v.x, v.y), packed(v.z, v.w));
       else if (end == END_F32) *(device float4*)(out + place * 4) = v;
