@@ -13,7 +13,7 @@ import (
 type PrefillAttention struct {
 	AttentionShape
 	Rows      int  // tokens, at most 4,096
-	Queries   Ref  // bf16 of PrefillAttentionPrep, PrefillQueriesBytes
+	Queries   Ref  // bf16 of PrefillAttentionPrep, PrefillQueriesBytes, at a multiple of 16 bytes
 	Proj      Ref  // [Rows][Width] of ProjType, everything that the layer projects
 	ProjType  Type // BF16 or F32
 	Width     int
@@ -34,8 +34,8 @@ func (a *PrefillAttention) check() error {
 	switch {
 	case a.Q < 0 || a.Q+2*a.Heads*a.HeadDim > a.Width:
 		return fmt.Errorf("queries at element %d: not within %d", a.Q, a.Width)
-	case a.KV.Offset%16 != 0:
-		return fmt.Errorf("cache at byte %d: want a multiple of 16", a.KV.Offset)
+	case a.KV.Offset%16 != 0 || a.Queries.Offset%16 != 0:
+		return fmt.Errorf("cache at byte %d, queries at %d: want multiples of 16", a.KV.Offset, a.Queries.Offset)
 	}
 	return nil
 }

@@ -274,7 +274,7 @@ func TestPrefillAttentionRefuses(t *testing.T) {
 	}
 	g := *f
 	g.attend.KV.Offset += 8
-	if _, err := set.PrefillAttention(g.attend); err == nil || !strings.Contains(err.Error(), "want a multiple of 16") {
+	if _, err := set.PrefillAttention(g.attend); err == nil || !strings.Contains(err.Error(), "want multiples of 16") {
 		t.Errorf("error %v for a cache at an odd place", err)
 	}
 }

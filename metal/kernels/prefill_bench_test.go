@@ -39,7 +39,7 @@ func putRandom(b *testing.B, buffer *metal.Buffer, at int64, n int, kind kernels
 
 // BenchmarkPrefillAttention runs the attention layers of the 35B shape over a chunk behind several positions.
 func BenchmarkPrefillAttention(b *testing.B) {
-	for _, position := range []int{0, 14336, 63488} {
+	for _, position := range []int{0, 2048, 14336, 63488} {
 		b.Run(fmt.Sprint(position), func(b *testing.B) {
 			const layers, width = 10, 9216
 			length := position + prefillTokens

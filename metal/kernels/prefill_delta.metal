@@ -14,6 +14,7 @@ constant constexpr uint TOKENS = 16;      // of a simdgroup of prefill_delta_pre
 constant constexpr uint GATED = 8;        // tokens of a threadgroup of prefill_delta_gate
 constant constexpr uint ROWS = 32;        // state rows of a threadgroup of prefill_delta_scan
 constant constexpr uint LANES = 8;        // of a state row
+constant constexpr uint AHEAD = 4;        // tokens that prefill_delta_prep loads at a time
 constant constexpr float L2_EPS = 1e-6f;  // on the sum of squares
 
 struct PrefillDeltaParams {
@@ -49,8 +50,33 @@ struct Channels {
   uint first;   // of this lane, in projections and window
   uint head;
   uint heads;   // of this kind
-  float scale;  // of a head of length 1; 0: values, which keep their length
+  float scale;  // length to give to a head; 0: values, which keep theirs
 };
+
+// One token: N channels of the inputs x of the taps before, which move on, and u, to every 32nd place of out.
+template <int N>
+INLINE void convolve_token(device float* out, thread float* x, thread const float* w, thread const float* u, float length) {
+  float y[N];
+#pragma unroll
+  for (uint i = 0; i < N; i++) {
+    x[(TAPS - 1) * N + i] = u[i];
+    y[i] = 0.0f;
+#pragma unroll
+    for (uint j = 0; j < TAPS; j++) y[i] += w[j * N + i] * x[j * N + i];
+    y[i] = silu(y[i]);
+#pragma unroll
+    for (uint j = 0; j + 1 < TAPS; j++) x[j * N + i] = x[(j + 1) * N + i];
+  }
+  float scale = 1.0f;
+  if (length != 0.0f) {
+    float squares = 0.0f;
+#pragma unroll
+    for (uint i = 0; i < N; i++) squares = fma(y[i], y[i], squares);
+    scale = rsqrt(simd_sum(squares) + L2_EPS) * length;
+  }
+#pragma unroll
+  for (uint i = 0; i < N; i++) out[i * 32] = y[i] * scale;
+}
 
 // Convolves N times 32 channels for the tokens from t to `end`, and moves the window on where they are the last.
 template <int N>
@@ -69,28 +95,20 @@ INLINE void convolve(device const bfloat* proj, device const float* taps, device
       if (!WINDOW && FLOATS) x[j * N + i] = float(bfloat(x[j * N + i]));
     }
   }
-  for (; t < end; t++) {
-    float y[N];
+  for (; t < end; t += AHEAD) {
+    float u[AHEAD * N];
 #pragma unroll
-    for (uint i = 0; i < N; i++) {
-      const float u = projected(proj, ulong(t) * p.width + p.qkv + c.first + i * 32);
-      x[(TAPS - 1) * N + i] = !WINDOW && FLOATS ? float(bfloat(u)) : u;  // as the window will say
-      y[i] = 0.0f;
+    for (uint s = 0; s < AHEAD; s++) {
 #pragma unroll
-      for (uint j = 0; j < TAPS; j++) y[i] += w[j * N + i] * x[j * N + i];
-      y[i] = silu(y[i]);
-#pragma unroll
-      for (uint j = 0; j + 1 < TAPS; j++) x[j * N + i] = x[(j + 1) * N + i];
-    }
-    float scale = 1.0f;
-    if (c.scale != 0.0f) {
-      float squares = 0.0f;
-#pragma unroll
-      for (uint i = 0; i < N; i++) squares = fma(y[i], y[i], squares);
-      scale = rsqrt(simd_sum(squares) + L2_EPS) * c.scale;
+      for (uint i = 0; i < N; i++) {
+        u[s * N + i] = projected(proj, ulong(min(t + s, end - 1)) * p.width + p.qkv + c.first + i * 32);
+        if (!WINDOW && FLOATS) u[s * N + i] = float(bfloat(u[s * N + i]));  // as the window will say
+      }
     }
 #pragma unroll
-    for (uint i = 0; i < N; i++) out[(ulong(t) * c.heads + c.head) * (32 * N) + i * 32 + lane] = y[i] * scale;
+    for (uint s = 0; s < AHEAD; s++) {
+      if (t + s < end) convolve_token<N>(out + (ulong(t + s) * c.heads + c.head) * (32 * N) + lane, x, w, u + s * N, c.scale);
+    }
   }
   if (end < p.rows) return;
 #pragma unroll
@@ -156,10 +174,6 @@ kernel void prefill_delta_prep(
   else if (KEY_DIM == 128) convolve<4>(proj, taps, before, after, to, p, c, t, end, channels, lane);
   else if (KEY_DIM == 192) convolve<6>(proj, taps, before, after, to, p, c, t, end, channels, lane);
   else convolve<8>(proj, taps, before, after, to, p, c, t, end, channels, lane);
-}
-
-INLINE float dot4(float4 a, float4 b, float sum) {
-  return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
 }
 
 // What a threadgroup of prefill_delta_scan reads of one key head, and the rows of one value head.

@@ -70,6 +70,7 @@ template <class T> inline simdgroup_matrix<T, 8, 8> operator*(simdgroup_matrix<T
 // What kernels that multiply blocks of 8x8 matrices may use where the GPU multiplies larger ones: acc[i][j] += the sum over
 // l of a[i][l] * b[l][j], for M by N matrices, K deep, M and K even.
 #if defined(__NVPTX__)
+#include "ptx_matrix_load.h"
 #define __SIM_MULTIPLY_BLOCK(acc, a, b, M, N, K) \
   _Pragma("unroll") for (int i = 0; i < M; i += 2) \
     _Pragma("unroll") for (int j = 0; j < N; ++j) \
