@@ -156,7 +156,8 @@ func (g *generation) start() error {
 		return err
 	}
 	g.lease, g.cached = l, started.Cached
-	g.plan = newPlan(&g.req, started.Cached, g.model.interval, g.model.backend.ChunkIndependent())
+	l.StopWhen(func() bool { return g.ctx.Err() != nil })
+	g.plan = newPlan(&g.req, started.Cached, g.model.interval, g.model.backend)
 	g.engine.counters.cached.Add(int64(started.Cached))
 	g.out.put(protocol.Event{Started: &started})
 	return nil
@@ -188,6 +189,9 @@ func (g *generation) compute(ev *protocol.Event, unit protocol.Segment, tokens [
 		err = g.lease.Decode(tokens[0], logits)
 	} else {
 		err = g.lease.Prefill(tokens, rows, logits)
+	}
+	if errors.Is(err, state.ErrStopped) {
+		return g.ctx.Err()
 	}
 	if err != nil {
 		return err

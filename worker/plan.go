@@ -4,12 +4,11 @@ import (
 	"slices"
 
 	"lilypad/protocol"
+	"lilypad/worker/state"
 )
 
 const (
-	// prefillChunk is the most tokens computed at once for one request while others wait.
-	prefillChunk = 128
-	// scheduledChunk is the longest chunk that a schedule may bring; an engine makes none over prefillChunk.
+	// scheduledChunk is the longest chunk that a schedule may bring; no backend makes longer ones.
 	scheduledChunk = 4096
 	// worthCheckpoint is the length of prompt that gets a checkpoint at its end when the request names none.
 	worthCheckpoint = 64
@@ -17,6 +16,7 @@ const (
 
 // plan cuts the tokens of a request that are not cached into units.
 type plan struct {
+	chunk    int                // most tokens computed at once
 	total    int                // tokens to compute before the first one is sampled
 	wanted   []int              // positions where a checkpoint is wanted, ascending
 	passing  int                // one more, of less worth; 0 for none
@@ -25,12 +25,12 @@ type plan struct {
 	resumed  bool               // the last token was sampled by a worker that died before it computed it
 }
 
-// newPlan plans req when cached tokens need no computing. On a backend that is independent of chunking a schedule has no
-// influence on bits, and chunks replay faster than the decode steps they stand for, so it is not followed there.
-func newPlan(req *protocol.GenerateRequest, cached, interval int, independent bool) *plan {
-	p := &plan{total: len(req.Tokens), wanted: req.Checkpoints, interval: interval}
+// newPlan plans req for a backend when cached tokens need no computing. On one that is independent of chunking a schedule has
+// no influence on bits, and chunks replay faster than the decode steps they stand for, so it is not followed there.
+func newPlan(req *protocol.GenerateRequest, cached, interval int, b state.Backend) *plan {
+	p := &plan{chunk: b.Chunk(), total: len(req.Tokens), wanted: req.Checkpoints, interval: interval}
 	p.resumed = len(req.Schedule) > 0 && req.Prompt < len(req.Tokens)
-	if !independent {
+	if !b.ChunkIndependent() {
 		p.exact = after(req.Schedule, cached)
 	}
 	end := min(max(req.Prompt, 1), p.total) - 1
@@ -66,7 +66,7 @@ func (p *plan) next(pos int) protocol.Segment {
 	if p.resumed && pos == p.total-1 {
 		return protocol.Segment{Kind: protocol.Decode, N: 1}
 	}
-	end := min(pos+prefillChunk, p.total, (pos/p.interval+1)*p.interval)
+	end := min(pos+p.chunk, p.total, (pos/p.interval+1)*p.interval)
 	if p.passing > pos {
 		end = min(end, p.passing)
 	}

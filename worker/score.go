@@ -69,7 +69,7 @@ func (s *scoring) step() (last bool, err error) {
 		}
 	}
 	pos, first := s.lease.Len(), s.req.From-1 // row first predicts the token at From
-	n, rows := min(prefillChunk, first-pos), 0
+	n, rows := min(m.backend.Chunk(), first-pos), 0
 	if pos >= first {
 		n = min(m.scoreRows(), len(s.req.Tokens)-pos)
 		rows = n
@@ -107,9 +107,9 @@ func (s *scoring) report(position int, logits []float32) error {
 	return nil
 }
 
-// scoreRows is the number of rows of logits that fit in scoreBytes, 1 to prefillChunk.
+// scoreRows is the number of rows of logits that fit in scoreBytes, 1 to a chunk.
 func (l *loaded) scoreRows() int {
-	return min(max(scoreBytes/(4*l.info.Vocab), 1), prefillChunk)
+	return min(max(scoreBytes/(4*l.info.Vocab), 1), l.backend.Chunk())
 }
 
 func (s *scoring) free() {

@@ -12,8 +12,6 @@ struct Step {
   uint slot_in;   // state slot read
   uint slot_out;  // state slot written
   uint table;     // index of the sequence's first entry in the block table
-  uint next;      // next token of the feed
-  uint fed;       // tokens in the feed: while next < fed the feed decides, not the sampler
   uint produced;  // sampled tokens so far
 };
 

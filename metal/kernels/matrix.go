@@ -185,4 +185,4 @@ func (r Ref) inout(n int64) metal.Binding {
 }
 
 // StepBytes is the size of the state of a sequence between tokens: Step in common.metal.
-const StepBytes = 32
+const StepBytes = 24

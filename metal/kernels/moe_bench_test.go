@@ -120,7 +120,7 @@ func BenchmarkSample(b *testing.B) {
 		b.Run(bb.name, func(b *testing.B) {
 			t := newTail(b)
 			s := kernels.Sample{Logits: t.put(b, logits), Vocab: vocab, Allowed: t.put(b, allowed), Partials: t.put(b, ref.Best(logits, allowed, 32)),
-				Parts: vocab / 32, Params: t.put(b, bb.p), Step: t.put(b, [8]uint32{}), Feed: t.room(), Fed: 1, Results: t.room()}
+				Parts: vocab / 32, Params: t.put(b, bb.p), Step: t.put(b, [6]uint32{}), Results: t.room()}
 			timed(b, t.device, 20, 8*vocab/32, func(int) (*metal.Dispatch, error) { return t.set.Sample(s) })
 		})
 	}

@@ -51,8 +51,6 @@ type Sample struct {
 	Parts    int // Set.BestParts
 	Params   Ref // SampleParams
 	Step     Ref // Step, updated
-	Feed     Ref // u32 [Fed]; while step.next < step.fed the next token is taken from here
-	Fed      int // room of the feed
 	Results  Ref // {u32 id, u32 flags} [Results]
 }
 
@@ -61,9 +59,6 @@ func (s *Set) Sample(c Sample) (*metal.Dispatch, error) {
 	if c.Vocab < 1 || c.Parts != s.BestParts(c.Vocab) {
 		return nil, fmt.Errorf("sampling from %d logits by %d partials: want %d", c.Vocab, c.Parts, s.BestParts(c.Vocab))
 	}
-	if c.Fed < 1 {
-		return nil, fmt.Errorf("sampling with a feed of %d tokens: want room for 1", c.Fed)
-	}
 	p, err := s.pipeline("sample", "sample_token")
 	if err != nil {
 		return nil, err
@@ -71,36 +66,13 @@ func (s *Set) Sample(c Sample) (*metal.Dispatch, error) {
 	vocab := int64(c.Vocab)
 	buffers := []metal.Binding{
 		c.Logits.in(4 * vocab), c.Allowed.in((vocab + 31) / 32 * 4), c.Partials.in(8 * int64(c.Parts)), c.Params.in(SampleParamsBytes),
-		c.Step.inout(StepBytes), c.Feed.in(4 * int64(c.Fed)), c.Results.out(Results * ResultBytes),
+		c.Step.inout(StepBytes), c.Results.out(Results * ResultBytes),
 	}
 	buffers[0].Reads = 4 * min(vocab, BestRows) // at least: which tiles are opened depends on the logits
 	buffers[1].Reads = 4
 	buffers[3].Reads = SampleParamsBytes - 4
-	buffers[4].Reads, buffers[4].Writes = StepBytes-8, StepBytes-12 // without a feed
-	buffers[5].Reads = 4
-	buffers[6].Writes = ResultBytes
+	buffers[4].Reads, buffers[4].Writes = StepBytes-8, StepBytes-4 // all but token and table; all but table
+	buffers[5].Writes = ResultBytes
 	shape := [2]uint32{uint32(c.Vocab), uint32(c.Parts)}
 	return s.dispatch(p, buffers, shape, metal.Line(1), metal.Line(sampleThreads))
-}
-
-// Advance makes the next token of the feed the current one without sampling; the step's position and slots move on.
-type Advance struct {
-	Step Ref // Step, updated
-	Feed Ref // u32 [Fed]
-	Fed  int // room of the feed
-}
-
-// Advance prepares a. With an empty feed (next = fed) the token stays.
-func (s *Set) Advance(a Advance) (*metal.Dispatch, error) {
-	if a.Fed < 1 {
-		return nil, fmt.Errorf("advancing with a feed of %d tokens: want room for 1", a.Fed)
-	}
-	p, err := s.pipeline("sample", "advance_token")
-	if err != nil {
-		return nil, err
-	}
-	buffers := []metal.Binding{a.Step.inout(StepBytes), a.Feed.in(4 * int64(a.Fed))}
-	buffers[0].Reads, buffers[0].Writes = StepBytes-8, StepBytes-12 // all but table and produced; and, written, fed
-	buffers[1].Reads = 4
-	return s.dispatch(p, buffers, nil, metal.Line(1), metal.Line(32))
 }

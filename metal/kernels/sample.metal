@@ -97,27 +97,13 @@ inline void sort_keys(threadgroup ulong* keys, uint n, uint self) {
   threadgroup_barrier(mem_flags::mem_threadgroup);
 }
 
-// advance_step makes the next token, which is from the feed as long as that lasts, the current one.
-inline void advance_step(device Step* step, device const uint* feed, uint token) {
-  uint next = step->next, slot = step->slot_in;
-  if (next < step->fed) {
-    token = feed[next];
-    step->next = next + 1;
-  }
+// advance_step makes token the current one.
+inline void advance_step(device Step* step, uint token) {
+  const uint slot = step->slot_in;
   step->token = token;
   step->position = step->position + 1;
   step->slot_in = step->slot_out;
   step->slot_out = slot;
-}
-
-// advance_token goes on to the next token of the feed without sampling. One thread works.
-kernel void advance_token(
-    device Step* step [[buffer(0)]],
-    device const uint* feed [[buffer(1)]],
-    uint self [[thread_index_in_threadgroup]]) {
-  if (self == 0) {
-    advance_step(step, feed, step->token);
-  }
 }
 
 // Best is the largest allowed logit as order says, the lowest id that has it, and whether any is not a number.
@@ -247,9 +233,8 @@ kernel void sample_token(
     device const uint2* partials [[buffer(2)]],
     device const SampleParams* params [[buffer(3)]],
     device Step* step [[buffer(4)]],
-    device const uint* feed [[buffer(5)]],
-    device uint2* results [[buffer(6)]],
-    constant SampleShape& shape [[buffer(7)]],
+    device uint2* results [[buffer(5)]],
+    constant SampleShape& shape [[buffer(6)]],
     uint self [[thread_index_in_threadgroup]],
     uint group [[simdgroup_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]]) {
@@ -331,6 +316,6 @@ kernel void sample_token(
     const uint produced = step->produced;
     results[produced % RESULTS] = uint2(id, flags);
     step->produced = produced + 1;
-    advance_step(step, feed, id);
+    advance_step(step, id);
   }
 }

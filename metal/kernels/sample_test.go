@@ -35,7 +35,7 @@ type sampled struct {
 }
 
 // runSample runs the sampler over logits with the partials that the head would have made.
-func runSample(device *metal.Device, set *kernels.Set, logits []float32, allowed func(id int) bool, p ref.Sampling, before step, feed []uint32) (sampled, error) {
+func runSample(device *metal.Device, set *kernels.Set, logits []float32, allowed func(id int) bool, p ref.Sampling, before step) (sampled, error) {
 	a, err := fixture.New(device, int64(len(logits))*5+1<<13, 1)
 	if err != nil {
 		return sampled{}, err
@@ -50,7 +50,7 @@ func runSample(device *metal.Device, set *kernels.Set, logits []float32, allowed
 		Logits: a.PutFloats(logits), Vocab: len(logits), Allowed: a.PutUints(words...), Partials: a.PutUints(partials...), Parts: len(partials) / 2,
 		Params: a.PutUints(math.Float32bits(p.Temperature), uint32(p.TopK), math.Float32bits(p.TopP), math.Float32bits(p.MinP),
 			uint32(p.Seed), uint32(p.Seed>>32), p.Choice, 0),
-		Step: a.PutUints(before.words()...), Feed: a.PutUints(feed...), Fed: len(feed), Results: a.Room(kernels.Results * kernels.ResultBytes),
+		Step: a.PutUints(before.words()...), Results: a.Room(kernels.Results * kernels.ResultBytes),
 	}
 	op, err := set.Sample(c)
 	if err != nil {
@@ -68,12 +68,12 @@ func runSample(device *metal.Device, set *kernels.Set, logits []float32, allowed
 	}
 	ring := a.Uints(c.Results, 2*kernels.Results)
 	at := before.produced % kernels.Results * 2
-	return sampled{ring[at], ring[at+1], stepOf(a.Uints(c.Step, 8)), ring}, nil
+	return sampled{ring[at], ring[at+1], stepOf(a.Uints(c.Step, 6)), ring}, nil
 }
 
 // expectSample compares with the twin. It accepts no fall-back to the host.
 func expectSample(device *metal.Device, set *kernels.Set, logits []float32, allowed func(id int) bool, p ref.Sampling, position int) error {
-	got, err := runSample(device, set, logits, allowed, p, step{position: uint32(position - 1)}, []uint32{0})
+	got, err := runSample(device, set, logits, allowed, p, step{position: uint32(position - 1)})
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func TestSampleAsksHost(t *testing.T) {
 	device, set := newSet(t, sim.Options{Check: true})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := runSample(device, set, tt.logits, every, tt.p, step{}, []uint32{0})
+			got, err := runSample(device, set, tt.logits, every, tt.p, step{})
 			if err != nil {
 				t.Fatal(err)
 			}

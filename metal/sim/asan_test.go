@@ -20,6 +20,13 @@ func TestAddressSanitizerAcceptsCorrectKernels(t *testing.T) {
 	}
 }
 
+// TestAddressSanitizerKeepsTheLimit: redzones behind arrays don't count as threadgroup memory.
+func TestAddressSanitizerKeepsTheLimit(t *testing.T) {
+	if simtest.ASan(t) {
+		TestThreadgroupMemoryHasALimit(t)
+	}
+}
+
 func TestAddressSanitizerNamesTheLine(t *testing.T) {
 	cases := []struct{ name, code string }{ // the mistake is on line 6
 		{"buffer", "if (tid == 0)\ny[256 + g.x] = n;"},

@@ -65,12 +65,12 @@ func (l *cpuLibrary) NewPipeline(function string, constants []metal.Constant) (m
 	if p.entry, err = purego.Dlsym(p.library, function); err != nil {
 		return nil, fmt.Errorf("loading the compiled kernel: %w", err)
 	}
-	return p, p.inspect(function)
+	return p, p.inspect(function, l.driver.mode.asan)
 }
 
 // inspect reads symbols of the library: the kernel's place and the sizes of its threadgroup arrays, which are C++ locals
 // of static storage (_ZZ...).
-func (p *cpuPipeline) inspect(function string) error {
+func (p *cpuPipeline) inspect(function string, asan bool) error {
 	f, err := elf.Open(p.path)
 	if err != nil {
 		return fmt.Errorf("reading the compiled kernel: %w", err)
@@ -88,6 +88,9 @@ func (p *cpuPipeline) inspect(function string) error {
 	for _, s := range symbols {
 		writable := int(s.Section) < len(f.Sections) && f.Sections[s.Section].Flags&elf.SHF_WRITE != 0
 		if strings.HasPrefix(s.Name, "_ZZ") && writable {
+			if asan {
+				s.Size = withoutRedzone(s.Size)
+			}
 			p.memory += int(s.Size)
 		}
 		if s.Name == function {
@@ -95,6 +98,25 @@ func (p *cpuPipeline) inspect(function string) error {
 		}
 	}
 	return nil
+}
+
+// withoutRedzone is the size of a variable that has size bytes with the redzone of AddressSanitizer behind it: a quarter of it
+// in whole 32 bytes, from 32 bytes to 256 KiB, after what completes 32 bytes (getRedzoneSizeForGlobal of LLVM 16).
+func withoutRedzone(size uint64) uint64 {
+	const unit = 32
+	for n := size; n > 0; n-- {
+		zone := min(max(n/unit/4*unit, unit), 1<<18)
+		if n%unit != 0 {
+			zone += unit - n%unit
+		}
+		if n <= unit/2 {
+			zone = unit - n
+		}
+		if n+zone == size {
+			return n
+		}
+	}
+	return size
 }
 
 // MaxThreads is what the kernel declares, or the most that exist.

@@ -111,6 +111,9 @@ func (m *Model) Kernels() string { return "cpu/go-" + runtime.GOARCH }
 // ChunkIndependent is true: see the package comment.
 func (m *Model) ChunkIndependent() bool { return true }
 
+// Chunk is the most tokens that are worth computing at once.
+func (m *Model) Chunk() int { return 128 }
+
 // New makes an empty sequence.
 func (m *Model) New() (state.Sequence, error) {
 	s := &sequence{m: m}

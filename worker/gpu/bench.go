@@ -117,7 +117,7 @@ func (s *Placed) timeOps(ops []op, rounds int) (KernelTime, error) {
 		return t, err
 	}
 	defer r.Close()
-	if err := m.setStep(s.sequence, []int32{0}); err != nil {
+	if err := m.setStep(s.sequence, 0); err != nil {
 		return t, err
 	}
 	for _, n := range []int{1, rounds} {

@@ -18,11 +18,21 @@ const (
 	relative = 1e-5 // of fp32 outputs
 )
 
+// CheckChunk is Check for tokens, at most Options.Chunk, computed at once, and the logits of the last one.
+func (m *Model) CheckChunk(seq state.Sequence, tokens []int32, report func(kind string, layer int, err error)) (int, error) {
+	return m.chunkByTwins(seq.(*sequence), tokens, m.checkOp(report))
+}
+
 // Check computes one token of s, which this model made, dispatch by dispatch, each against its float32 twin fed the same
 // inputs. It calls report with each dispatch's kind, layer (-1 before and the number of layers behind them) and
 // difference, nil when they agree, and returns how many dispatches there were.
 func (m *Model) Check(seq state.Sequence, token int32, report func(kind string, layer int, err error)) (int, error) {
-	return m.byTwins(seq.(*sequence), token, func(c *checker, o *op) error {
+	return m.byTwins(seq.(*sequence), token, m.checkOp(report))
+}
+
+// checkOp runs a dispatch and reports how it differs from its twin.
+func (m *Model) checkOp(report func(kind string, layer int, err error)) func(c *checker, o *op) error {
+	return func(c *checker, o *op) error {
 		want := c.twin(o)
 		if c.err == nil {
 			c.err = m.runNow(o.dispatch)
@@ -35,7 +45,7 @@ func (m *Model) Check(seq state.Sequence, token int32, report func(kind string, 
 		}
 		report(o.kind(), o.layer, c.compare(want))
 		return c.err
-	})
+	}
 }
 
 // byTwins goes through the dispatches of one token.
@@ -46,23 +56,64 @@ func (m *Model) byTwins(s *sequence, token int32, do func(c *checker, o *op) err
 	if err := m.rest(); err != nil {
 		return 0, err
 	}
-	if err := m.setStep(s, []int32{token}); err != nil {
+	if err := m.setStep(s, token); err != nil {
 		return 0, err
 	}
 	ops, err := m.tokenOps(s.len, sampled)
 	if err != nil {
 		return 0, err
 	}
-	if m.decoded == nil {
-		m.decoded = map[matrixKey]ref.Matrix{}
+	n, err := m.eachOp(ops, do)
+	if err == nil {
+		s.advance()
 	}
-	c := checker{m: m, matrices: m.decoded}
+	return n, err
+}
+
+// chunkByTwins goes through the dispatches of a chunk and those of the logits of its last token.
+func (m *Model) chunkByTwins(s *sequence, tokens []int32, do func(c *checker, o *op) error) (int, error) {
+	if err := s.Grow(len(tokens)); err != nil {
+		return 0, err
+	}
+	if err := m.rest(); err != nil {
+		return 0, err
+	}
+	if n, err := m.chunkRoom(len(tokens)); err != nil || n < len(tokens) {
+		return 0, fmt.Errorf("room for %d of %d tokens: %w", n, len(tokens), err)
+	}
+	if err := m.setChunk(s, tokens); err != nil {
+		return 0, err
+	}
+	c, err := m.newChunkOps(len(tokens), s.len+len(tokens))
+	if err != nil {
+		return 0, err
+	}
+	defer closeOps(c.ops)
+	n, err := m.eachOp(c.ops, do)
+	if err != nil {
+		return n, err
+	}
+	s.advanceChunk(len(tokens))
+	head, err := m.head(len(tokens)-1, 1)
+	if err != nil {
+		return n, err
+	}
+	defer closeOps(head)
+	more, err := m.eachOp(head, do)
+	return n + more, err
+}
+
+// eachOp goes through dispatches.
+func (m *Model) eachOp(ops []op, do func(c *checker, o *op) error) (int, error) {
+	if m.decoded == nil {
+		m.decoded, m.rounded = map[matrixKey]ref.Matrix{}, map[matrixKey]ref.Matrix{}
+	}
+	c := checker{m: m}
 	for i := range ops {
 		if err := do(&c, &ops[i]); err != nil {
 			return i, fmt.Errorf("%s: %w", ops[i].kind(), err)
 		}
 	}
-	s.advance(1)
 	return len(ops), nil
 }
 
@@ -72,6 +123,7 @@ type output struct {
 	at     kernels.Ref
 	floats []float32       // compared when words is nil
 	bf16   bool            // floats lie there as bf16
+	scale  float32         // with bf16: magnitude of which numbers may be a few steps off; 0: a little of the others
 	each   int             // elements of each vector of floats in lane order; 0: natural order
 	words  func() []uint32 // called when floats of the same dispatch are in place
 }
@@ -79,6 +131,9 @@ type output struct {
 func bfloats(name string, at kernels.Ref, v []float32) output {
 	return output{name: name, at: at, floats: v, bf16: true}
 }
+
+// operands are what matrices of chunks multiply.
+func operands(name string, at kernels.Ref, v []float32) output { return bfloats(name, at, v) }
 
 func floats(name string, at kernels.Ref, v []float32) output {
 	return output{name: name, at: at, floats: v}
@@ -107,7 +162,7 @@ func (c *checker) compare(list []output) error {
 				err = fmt.Errorf("%v, want %v", clipped(got), clipped(want))
 			}
 		case o.bf16:
-			err = fixture.CompareBfloats(c.bfloats(o.at, len(o.floats)), o.floats, ulps, rms(o.floats)/256)
+			err = fixture.CompareBfloats(c.bfloats(o.at, len(o.floats)), o.floats, ulps, max(o.scale, rms(o.floats)/256))
 		case o.each > 0:
 			err = fixture.CompareFloats(c.vectors(o.at, len(o.floats), o.each), o.floats, relative)
 		default:
@@ -151,9 +206,8 @@ func (c *checker) store(list []output) {
 
 // checker reads device memory and keeps the first error.
 type checker struct {
-	m        *Model
-	matrices map[matrixKey]ref.Matrix
-	err      error
+	m   *Model
+	err error
 }
 
 type matrixKey struct {
@@ -184,6 +238,37 @@ func (c *checker) twin(o *op) []output {
 		return c.expertsDown(spec)
 	case kernels.Sample:
 		return c.sample(spec)
+	}
+	return c.chunkTwin(o)
+}
+
+// chunkTwin is twin for the dispatches of chunks.
+func (c *checker) chunkTwin(o *op) []output {
+	switch spec := o.spec.(type) {
+	case kernels.EmbedRows:
+		return c.embedRows(spec)
+	case kernels.NormRows:
+		return c.normRows(spec)
+	case kernels.LinearRows:
+		return c.linearRows(spec)
+	case deltaPrep, deltaScan: // only the third leaves what a twin knows
+		return nil
+	case deltaGate:
+		return c.deltaChunk(spec.PrefillDelta)
+	case kernels.PrefillAttentionPrep:
+		return c.prepareRows(spec)
+	case kernels.PrefillAttention:
+		return c.attendRows(spec)
+	case kernels.RouteRows:
+		return c.routeRows(spec)
+	case kernels.GroupRows:
+		return c.groupRows(spec)
+	case kernels.ExpertsUpRows:
+		return c.expertsUpRows(spec)
+	case kernels.ExpertsDownRows:
+		return c.expertsDownRows(spec)
+	case kernels.CombineRows:
+		return c.combineRows(spec)
 	}
 	panic(fmt.Sprintf("BUG: %T has no twin", o.spec))
 }
@@ -240,7 +325,7 @@ func (c *checker) bfloats(r kernels.Ref, n int) []float32 {
 func (c *checker) matrix(m kernels.Matrix) ref.Matrix {
 	at := kernels.Ref{Buffer: m.Buffer, Offset: m.Codes}
 	key := matrixKey{at, m.Rows}
-	if w, ok := c.matrices[key]; ok {
+	if w, ok := c.m.decoded[key]; ok {
 		return w
 	}
 	codes := c.bytes(at, m.CodesBytes(m.Rows, m.Cols))
@@ -252,9 +337,23 @@ func (c *checker) matrix(m kernels.Matrix) ref.Matrix {
 		pairs := c.bytes(kernels.Ref{Buffer: m.Buffer, Offset: m.Pairs}, m.PairsBytes(m.Rows, m.Cols))
 		w = ref.Affine(m.Rows, m.Cols, m.Bits, m.Group, codes, int(m.RowBytes(m.Cols)), pairs, int(m.PairRowBytes(m.Cols)), number, size)
 	}
-	c.matrices[key] = w
+	c.m.decoded[key] = w
 	return w
 }
+
+// rounded is matrix as chunks rebuild it.
+func (c *checker) rounded(m kernels.Matrix) ref.Matrix {
+	key := matrixKey{kernels.Ref{Buffer: m.Buffer, Offset: m.Codes}, m.Rows}
+	w, ok := c.m.rounded[key]
+	if !ok {
+		w = c.matrix(m).Rounded()
+		c.m.rounded[key] = w
+	}
+	return w
+}
+
+// operands reads what matrices of chunks multiply.
+func (c *checker) operands(r kernels.Ref, n int) []float32 { return c.bfloats(r, n) }
 
 // inverse is what consumers of a norm multiply by.
 func (c *checker) inverse(n kernels.Norm) float32 {

@@ -75,7 +75,7 @@ func (j *job) run(staging []byte) ([]byte, error) {
 		return staging, nil
 	}
 	if int64(len(staging)) < j.length {
-		staging = make([]byte, max(j.length, chunk))
+		staging = make([]byte, max(j.length, jobBytes))
 	}
 	part := staging[:j.length]
 	clear(part)

@@ -47,11 +47,21 @@ func demoCases(t testing.TB) []demoCase {
 func TestDemoGoldens(t *testing.T) {
 	ck := openDemo(t)
 	m := newModel(t, openDevice(t), ck, Options{})
+	for name, compute := range map[string]func(t testing.TB, s state.Sequence, tokens []int32) []float32{
+		"one by one": func(t testing.TB, s state.Sequence, tokens []int32) []float32 {
+			return oneByOne(t, s, tokens, m.Vocab())
+		},
+	} {
+		t.Run(name, func(t *testing.T) { demoGoldens(t, ck, m, compute) })
+	}
+}
+
+func demoGoldens(t *testing.T, ck *checkpoint.Checkpoint, m *Model, compute func(t testing.TB, s state.Sequence, tokens []int32) []float32) {
 	var d divergence
 	for _, c := range demoCases(t) {
 		tokens := c.tokens()
 		s := newSequence(t, m)
-		d.add(reference(t, ck, tokens), forward(t, s, tokens, len(tokens), m.Vocab()), m.Vocab())
+		d.add(reference(t, ck, tokens), compute(t, s, tokens), m.Vocab())
 		s.Close()
 	}
 	t.Logf("%d positions: mean divergence %.3g, worst %.3g", d.n, d.mean(), d.worst)
@@ -80,43 +90,77 @@ func tinyCases(t testing.TB, name string) [][]int32 {
 	return list
 }
 
-// TestTinyGoldens compares the random relatives' predictions with fp32's. Their bound is what bf16 costs: the same token by
-// token run made of the float32 twins, which round where the kernels do.
+// TestTinyGoldens compares the random relatives' predictions with fp32's. Their bound is what rounding costs: the same run made
+// of the float32 twins, which round where the kernels do. Chunks are cut at every length from 1 on, then at a tile and a half.
 func TestTinyGoldens(t *testing.T) {
 	for _, name := range []string{"tiny-moe-r3", "tiny-dense-tied-r1"} {
-		t.Run(name, func(t *testing.T) {
-			ck := openTiny(t, name, 0)
-			m := newModel(t, openDevice(t), ck, Options{})
-			var kernels, twins divergence
-			for _, tokens := range tinyCases(t, name) {
-				want := reference(t, ck, tokens)
-				s := newSequence(t, m)
-				kernels.add(want, forward(t, s, tokens, len(tokens), m.Vocab()), m.Vocab())
-				s.Close()
-				s = newSequence(t, m)
-				twins.add(want, twinForward(t, m, s, tokens), m.Vocab())
-				s.Close()
-			}
-			t.Logf("%d positions: mean divergence %.3g, worst %.3g; of the twins %.3g, %.3g", kernels.n, kernels.mean(), kernels.worst, twins.mean(), twins.worst)
-			if !(kernels.mean() <= 1.5*twins.mean()) || !(kernels.worst <= 3*twins.worst) || kernels.flips > twins.flips {
-				t.Errorf("mean divergence %.3g, worst %.3g, %d flips; the twins' are %.3g, %.3g, %d", kernels.mean(), kernels.worst, kernels.flips,
-					twins.mean(), twins.worst, twins.flips)
-			}
-		})
+		ck := openTiny(t, name, 0)
+		m := newModel(t, openDevice(t), ck, Options{})
+		for way, cut := range map[string]func(at int) int{
+			"one by one": func(int) int { return 1 }, "in chunks": func(at int) int { return min(2+at/2, 96) },
+		} {
+			t.Run(name+", "+way, func(t *testing.T) { tinyGoldens(t, name, ck, m, cut) })
+		}
 	}
 }
 
-// twinForward computes tokens with the twins alone.
-func twinForward(t testing.TB, m *Model, s state.Sequence, tokens []int32) []float32 {
+func tinyGoldens(t *testing.T, name string, ck *checkpoint.Checkpoint, m *Model, cut func(at int) int) {
+	var kernels, twins divergence
+	for _, tokens := range tinyCases(t, name) {
+		want := reference(t, ck, tokens)
+		s := newSequence(t, m)
+		var got []float32
+		for s.Len() < len(tokens) {
+			unit := tokens[s.Len():][:min(cut(s.Len()), len(tokens)-s.Len())]
+			got = append(got, forward(t, s, unit, len(unit), m.Vocab())...)
+		}
+		kernels.add(want, got, m.Vocab())
+		s.Close()
+		s = newSequence(t, m)
+		got = nil
+		for s.Len() < len(tokens) {
+			unit := tokens[s.Len():][:min(cut(s.Len()), len(tokens)-s.Len())]
+			got = append(got, twinForward(t, m, s.(*sequence), unit)...)
+		}
+		twins.add(want, got, m.Vocab())
+		s.Close()
+	}
+	t.Logf("%d positions: mean divergence %.3g, worst %.3g; of the twins %.3g, %.3g", kernels.n, kernels.mean(), kernels.worst, twins.mean(), twins.worst)
+	if !(kernels.mean() <= 1.5*twins.mean()) || !(kernels.worst <= 3*twins.worst) || kernels.flips > twins.flips {
+		t.Errorf("mean divergence %.3g, worst %.3g, %d flips; the twins' are %.3g, %.3g, %d", kernels.mean(), kernels.worst, kernels.flips,
+			twins.mean(), twins.worst, twins.flips)
+	}
+}
+
+// twinForward computes tokens as one unit with the twins alone: the logits of all.
+func twinForward(t testing.TB, m *Model, s *sequence, tokens []int32) []float32 {
 	t.Helper()
-	logits := make([]float32, len(tokens)*m.Vocab())
-	for i, id := range tokens {
-		_, err := m.byTwins(s.(*sequence), id, func(c *checker, o *op) error {
-			c.store(c.twin(o))
-			return c.err
-		})
+	vocab := m.Vocab()
+	logits := make([]float32, len(tokens)*vocab)
+	store := func(c *checker, o *op) error {
+		c.store(c.twin(o))
+		return c.err
+	}
+	if len(tokens) == 1 {
+		if _, err := m.byTwins(s, tokens[0], store); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.readLogits(0, logits); err != nil {
+			t.Fatal(err)
+		}
+		return logits
+	}
+	if _, err := m.chunkByTwins(s, tokens, store); err != nil {
+		t.Fatal(err)
+	}
+	for i := range tokens {
+		head, err := m.head(i, 1)
 		if err == nil {
-			err = m.readLogits(0, logits[i*m.Vocab():][:m.Vocab()])
+			_, err = m.eachOp(head, store)
+			closeOps(head)
+		}
+		if err == nil {
+			err = m.chunk.logits.Buffer.Read(bytesOf(logits[i*vocab:][:vocab]), 0)
 		}
 		if err != nil {
 			t.Fatal(err)

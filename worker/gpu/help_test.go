@@ -100,6 +100,16 @@ func forward(t testing.TB, s state.Sequence, tokens []int32, rows, vocab int) []
 	return logits
 }
 
+// oneByOne computes tokens each alone, as an answer's are, and returns the logits of all.
+func oneByOne(t testing.TB, s state.Sequence, tokens []int32, vocab int) []float32 {
+	t.Helper()
+	var all []float32
+	for i := range tokens {
+		all = append(all, forward(t, s, tokens[i:i+1], 1, vocab)...)
+	}
+	return all
+}
+
 func readJSON(t testing.TB, file string, v any) {
 	t.Helper()
 	data, err := os.ReadFile(file)

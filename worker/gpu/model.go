@@ -2,8 +2,8 @@
 // token with the kernels of metal/kernels. Activations are bf16, the residual and all sums fp32. It must not import another
 // backend, tokenizers or the wire.
 //
-// A token's bits depend on its position and on the tokens before it, never on how they were cut into chunks: prompt and
-// answer run through the same dispatches one token at a time.
+// Tokens of a prompt are computed in chunks, by kernels of their own; a single token, of an answer or of a prompt, by those
+// that read weights once for it alone. So a token's bits depend on whether it was computed alone.
 package gpu
 
 import (
@@ -20,6 +20,11 @@ import (
 	"lilypad/worker/state"
 )
 
+const (
+	defaultChunk = 2048
+	mostChunk    = 4096 // of the kernels
+)
+
 // defaultContext bounds a sequence when neither the caller nor the model asks for less.
 const defaultContext = 32768
 
@@ -31,6 +36,8 @@ type Options struct {
 	OnPass   func(token int)         // called on the compute thread for each token of a chunk; may be nil
 	Progress func(done, total int64) // hears of bytes of weights copied; may be nil
 	Allowed  func(id int32) bool     // ids that may be sampled; nil means all
+	Chunk    int                     // most tokens computed at once, a multiple of 512 up to 4,096; 0 means 2,048
+	Pressed  func() bool             // memory is short: chunks are of 512 tokens then; may be nil
 	Empty    bool                    // leave the weights zero: for counting dispatches and bytes
 
 	plant func(spec any) any // of tests: changes what dispatches are made of, not what they are compared with
@@ -50,10 +57,13 @@ type Model struct {
 	weights *weights
 	states  *states
 	scratch scratch
+	chunk   chunkMemory
+	chunks  []*chunk // that bind it
 	rope    rope
 	plan    *plan // nil while the buffers that it binds change
 	runner  runner
 	decoded map[matrixKey]ref.Matrix // by Check
+	rounded map[matrixKey]ref.Matrix // by CheckChunk
 }
 
 var _ state.Backend = (*Model)(nil)
@@ -73,6 +83,12 @@ func New(d *metal.Device, ck *checkpoint.Checkpoint, opt Options) (_ *Model, err
 	}
 	if opt.Context > s.Context {
 		return nil, protocol.Errorf(protocol.CodeInvalid, "context %d, but the model was made for at most %d tokens", opt.Context, s.Context)
+	}
+	if opt.Chunk == 0 {
+		opt.Chunk = defaultChunk
+	}
+	if opt.Chunk < 0 || opt.Chunk%shortChunk != 0 || opt.Chunk > mostChunk {
+		return nil, protocol.Errorf(protocol.CodeInvalid, "chunks of %d tokens: want a multiple of %d up to %d", opt.Chunk, shortChunk, mostChunk)
 	}
 	if opt.Threads == 0 {
 		opt.Threads = runtime.GOMAXPROCS(0)
@@ -158,6 +174,10 @@ func (m *Model) dropPlan() {
 		m.plan.close()
 		m.plan = nil
 	}
+	for _, c := range m.chunks {
+		closeOps(c.ops)
+	}
+	m.chunks = nil
 }
 
 // Kernels names all that sums depend on: the driver, the GPU's family, and its cores, by which kernels split their work.
@@ -166,8 +186,11 @@ func (m *Model) Kernels() string {
 	return fmt.Sprintf("%s/apple%d-%dcores", info.Driver, info.Family, info.Cores)
 }
 
-// ChunkIndependent is true: see the package comment.
-func (m *Model) ChunkIndependent() bool { return true }
+// ChunkIndependent is false: see the package comment.
+func (m *Model) ChunkIndependent() bool { return false }
+
+// Chunk is the most tokens that are computed at once.
+func (m *Model) Chunk() int { return m.opt.Chunk }
 
 // Bytes is the memory of all live sequences and snapshots, shared KV blocks counted once. Any goroutine may call it.
 func (m *Model) Bytes() int64 { return m.states.memory.Used() }
@@ -188,6 +211,7 @@ func (m *Model) WeightBytes() int64 { return m.weights.placer.bytes }
 func (m *Model) Close() error {
 	err := m.closeRunner()
 	m.dropPlan()
+	m.dropChunk()
 	m.scratch.close()
 	if m.states != nil {
 		m.states.close()

@@ -69,8 +69,8 @@ func (p *placer) flush() error {
 	return nil
 }
 
-// chunk is the most bytes of one job.
-const chunk = 4 << 20
+// jobBytes is the most bytes of one job.
+const jobBytes = 4 << 20
 
 // seed numbers the pieces of synthetic weights.
 func (p *placer) seed() uint64 {
@@ -92,7 +92,7 @@ func (p *placer) rows(d *kernels.Matrix, first int, m *checkpoint.Matrix) {
 
 // strips cuts rows of stride bytes, starting at row first from base, into jobs.
 func (p *placer) strips(b *metal.Buffer, base, stride int64, first int, m *checkpoint.Matrix, pack func(dst []byte, from, n int, seed uint64)) {
-	step := max(1, int(chunk/stride))
+	step := max(1, int(jobBytes/stride))
 	for from := 0; from < m.Rows; from += step {
 		n, seed := min(step, m.Rows-from), p.seed()
 		p.jobs = append(p.jobs, job{b, base + int64(first+from)*stride, int64(n) * stride, func(dst []byte) { pack(dst, from, n, seed) }})

@@ -19,15 +19,15 @@ type op struct {
 type tail int
 
 const (
-	noHead     tail = iota // the token's logits are not wanted; the next token is in the feed
-	logits                 // logits to scratch.logits[0]; the next token is in the feed, if there is one
+	noHead     tail = iota // the token's logits are not wanted
+	logits                 // logits to scratch.logits[0]
 	sampled                // logits to scratch.logits, and the next token is sampled from them
 	sampledOdd             // with the other buffer of logits
 	tails
 )
 
 // plan is the dispatches that compute one token. They read token, position and state slots from the Step in device
-// memory and the last of them advances it, so the same recording serves every token and every sequence, as long as the
+// memory and the sampler advances it, so the same recording serves every token and every sequence, as long as the
 // buffers of states don't move. Only attention depends on the length: each route has layers of its own, made when first
 // needed.
 type plan struct {

@@ -7,14 +7,9 @@ import (
 	"lilypad/metal/kernels"
 )
 
-const (
-	feedTokens = 512 // tokens that host gives to the device at once
-	perPass    = 4   // tokens of one command buffer while no logits are wanted: some 10 ms, far below any watchdog's limit
-)
-
 // step is what the dispatches of a token read, in device memory; see kernels.
 type step struct {
-	token, position, slotIn, slotOut, table, next, fed, produced uint32
+	token, position, slotIn, slotOut, table, produced uint32
 }
 
 // runner is passes and what is in flight. Passes run in the order of their commits.
@@ -25,9 +20,9 @@ type runner struct {
 	copying  *metal.Pass // of everything else
 	ahead    ahead
 	last     *sequence // that sampled last
-	one      [1]int32
-	bytes    [4 * feedTokens]byte
+	bytes    [kernels.SampleParamsBytes]byte
 	produced int // tokens sampled since the Step was set
+	pace     pace
 }
 
 func (m *Model) newRunner() (err error) {
@@ -82,7 +77,12 @@ func (m *Model) land(n int) error {
 		return nil
 	}
 	r.flying[n] = false
-	return deviceError(r.steps[n].Wait())
+	if err := r.steps[n].Wait(); err != nil {
+		return deviceError(err)
+	}
+	start, end := r.steps[n].Times()
+	r.pace.learn(n, start, end)
+	return nil
 }
 
 // rest waits for everything in flight and forgets a step taken ahead.
@@ -111,70 +111,52 @@ func (m *Model) runNow(list ...*metal.Dispatch) error {
 	return deviceError(p.Wait())
 }
 
-// setStep makes the device start with tokens of s at s.Len: the first one now, the others from the feed. Nothing is in
-// flight.
-func (m *Model) setStep(s *sequence, tokens []int32) error {
-	buf := m.runner.bytes[:4*len(tokens)]
-	for i, id := range tokens {
-		binary.LittleEndian.PutUint32(buf[4*i:], uint32(id))
-	}
-	if err := m.scratch.feed.Buffer.Write(buf, 0); err != nil {
-		return err
-	}
+// setStep makes the device start with token of s at s.Len. Nothing is in flight.
+func (m *Model) setStep(s *sequence, token int32) error {
 	st := step{
-		token: uint32(tokens[0]), position: uint32(s.len), slotIn: uint32(s.slots[s.current]), slotOut: uint32(s.slots[1-s.current]),
-		table: uint32(int(s.slots[0]) * m.states.entries), next: 1, fed: uint32(len(tokens)),
+		token: uint32(token), position: uint32(s.len), slotIn: uint32(s.slots[s.current]), slotOut: uint32(s.slots[1-s.current]),
+		table: uint32(int(s.slots[0]) * m.states.entries),
 	}
-	buf = m.runner.bytes[:kernels.StepBytes]
-	for i, v := range [...]uint32{st.token, st.position, st.slotIn, st.slotOut, st.table, st.next, st.fed, st.produced} {
+	buf := m.runner.bytes[:kernels.StepBytes]
+	for i, v := range [...]uint32{st.token, st.position, st.slotIn, st.slotOut, st.table, st.produced} {
 		binary.LittleEndian.PutUint32(buf[4*i:], v)
 	}
 	return m.scratch.step.Buffer.Write(buf, 0)
 }
 
-// forward computes tokens, at most feedTokens, of s and writes the logits of the last rows.
-func (m *Model) forward(s *sequence, tokens []int32, rows int, out []float32) error {
-	if err := m.setStep(s, tokens); err != nil {
+// forward computes one token of s, and its logits unless out is empty.
+func (m *Model) forward(s *sequence, token int32, out []float32) error {
+	if err := m.setStep(s, token); err != nil {
 		return err
 	}
-	first := len(tokens) - rows // of those whose logits are wanted
-	for at := 0; at < len(tokens); {
-		n, t := 1, logits
-		if at < first {
-			n, t = min(perPass, first-at), noHead
-		}
-		p, err := m.begin()
-		if err != nil {
-			return err
-		}
-		for i := range n {
-			r, err := m.recording(s.len+at+i, t)
-			if err != nil {
-				return err
-			}
-			p.Replay(r)
-		}
-		pass, err := m.commit()
-		if err != nil {
-			return err
-		}
-		at += n
-		if m.opt.OnPass != nil {
-			m.opt.OnPass(at)
-		}
-		if t == logits {
-			if err := m.land(pass); err != nil {
-				return err
-			}
-			if err := m.readLogits(0, out[(at-1-first)*m.shape.Vocab:][:m.shape.Vocab]); err != nil {
-				return err
-			}
-		}
+	t := noHead
+	if len(out) > 0 {
+		t = logits
+	}
+	r, err := m.recording(s.len, t)
+	if err != nil {
+		return err
+	}
+	p, err := m.begin()
+	if err != nil {
+		return err
+	}
+	p.Replay(r)
+	if _, err := m.commit(); err != nil {
+		return err
+	}
+	if m.opt.OnPass != nil {
+		m.opt.OnPass(1)
 	}
 	if err := m.rest(); err != nil {
 		return err
 	}
-	s.advance(len(tokens))
+	if t == logits {
+		if err := m.readLogits(0, out); err != nil {
+			return err
+		}
+	}
+	s.advance()
 	return nil
 }
 

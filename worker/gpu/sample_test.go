@@ -36,7 +36,7 @@ func TestSamplersAgree(t *testing.T) {
 	}
 	s := kernels.Sample{
 		Logits: a.Room(4 * vocab), Vocab: vocab, Allowed: a.PutUints(words...), Partials: a.Room(8 * vocab / 32), Parts: vocab / 32,
-		Params: a.Room(kernels.SampleParamsBytes), Step: a.Room(kernels.StepBytes), Feed: a.PutUints(0), Fed: 1,
+		Params: a.Room(kernels.SampleParamsBytes), Step: a.Room(kernels.StepBytes),
 		Results: a.Room(kernels.Results * kernels.ResultBytes),
 	}
 	op, err := set.Sample(s)

@@ -26,7 +26,8 @@ type scratch struct {
 	best               kernels.Ref    // argmax partials of the head
 	allowed            kernels.Ref    // bits [Vocab]: ids that may be sampled
 
-	step, feed, results, params kernels.Ref // see run.go
+	loads                 kernels.Ref // u32 [layers][Experts]: rows that each expert got in chunks
+	step, results, params kernels.Ref // see run.go
 }
 
 // room is a buffer to make.
@@ -67,7 +68,8 @@ func (m *Model) newScratch() error {
 		{&c.router, words(router)}, {&c.ids, words(k)}, {&c.expertWeights, words(k + 1)},
 		{&c.expertsX, int64(k) * kernels.VectorBytes(max(s.ExpertFFN, 1))}, {&c.sharedX, kernels.VectorBytes(max(s.SharedFFN, s.FFN))},
 		{&c.logits[0], words(s.Vocab)}, {&c.logits[1], words(s.Vocab)}, {&c.best, words(2 * m.kernels.BestParts(s.Vocab))}, {&c.allowed, words((s.Vocab + 31) / 32)},
-		{&c.step, kernels.StepBytes}, {&c.feed, words(feedTokens)}, {&c.results, kernels.Results * kernels.ResultBytes}, {&c.params, kernels.SampleParamsBytes},
+		{&c.loads, words(max(len(s.Layers)*s.Experts, 1))},
+		{&c.step, kernels.StepBytes}, {&c.results, kernels.Results * kernels.ResultBytes}, {&c.params, kernels.SampleParamsBytes},
 	} {
 		b, err := m.device.NewBuffer(roundUp(r.bytes, 16))
 		if err != nil {

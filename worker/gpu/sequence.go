@@ -63,10 +63,16 @@ func (m *Model) copySlot(to, from int32) error {
 // Len is the number of tokens computed.
 func (s *sequence) Len() int { return s.len }
 
-// advance says that n tokens were computed.
-func (s *sequence) advance(n int) {
+// advance says that a token was computed.
+func (s *sequence) advance() {
+	s.len++
+	s.current ^= 1
+}
+
+// advanceChunk says that a chunk of n tokens was computed.
+func (s *sequence) advanceChunk(n int) {
 	s.len += n
-	s.current ^= n & 1
+	s.current ^= 1
 }
 
 // Grow makes room for n more tokens. It returns an error of protocol.CodeContextLength beyond Options.Context and of
@@ -98,6 +104,11 @@ func (s *sequence) Grow(n int) error {
 // Forward computes tokens; see state.Sequence. An id outside the vocabulary or a wrong buffer is an error that changes
 // nothing.
 func (s *sequence) Forward(tokens []int32, rows int, logits []float32) error {
+	return s.ForwardUntil(nil, tokens, rows, logits)
+}
+
+// ForwardUntil is Forward that stop can end; see state.Stoppable.
+func (s *sequence) ForwardUntil(stop func() bool, tokens []int32, rows int, logits []float32) error {
 	if s.closed {
 		panic("BUG: Forward on a closed sequence")
 	}
@@ -111,17 +122,13 @@ func (s *sequence) Forward(tokens []int32, rows int, logits []float32) error {
 	if err := s.m.rest(); err != nil {
 		return err
 	}
-	skip := len(tokens) - rows // nobody wants the logits of the first skip tokens
-	for at := 0; at < len(tokens); {
-		end := min(at+feedTokens, len(tokens))
-		from := max(at, min(skip, end))
-		if err := s.m.forward(s, tokens[at:end], end-from, logits); err != nil {
-			return err
-		}
-		logits = logits[(end-from)*vocab:]
-		at = end
+	if len(tokens) > 1 {
+		return s.m.prefill(s, tokens, rows, logits, stop)
 	}
-	return nil
+	if len(tokens) == 0 {
+		return nil
+	}
+	return s.m.forward(s, tokens[0], logits[:rows*vocab])
 }
 
 // Snapshot freezes the state at Len; see state.Sequence. A step taken ahead goes on.

@@ -45,7 +45,7 @@ func (s *sequence) Step(token int32, p protocol.Sampling, out []float32) (int32,
 	if err != nil {
 		return -1, err
 	}
-	s.advance(1)
+	s.advance()
 	if id >= 0 {
 		next.token = id
 		m.runner.ahead = next
@@ -63,8 +63,7 @@ func (m *Model) first(s *sequence, token int32, p protocol.Sampling) (ahead, err
 	if err := m.rest(); err != nil {
 		return ahead{}, err
 	}
-	m.runner.one[0] = token
-	if err := m.setStep(s, m.runner.one[:]); err != nil {
+	if err := m.setStep(s, token); err != nil {
 		return ahead{}, err
 	}
 	if err := m.setParams(p); err != nil {

@@ -8,7 +8,7 @@ import (
 	"lilypad/protocol"
 )
 
-// tail adds what follows the layers: head and sampler, or the step to the next token of the feed alone.
+// tail adds what follows the layers: head and sampler, or less.
 func (b *builder) tail(t tail) {
 	m, s := b.m, &b.m.scratch
 	b.layer = len(m.weights.layers)
@@ -21,18 +21,13 @@ func (b *builder) tail(t tail) {
 		b.barrier()
 		b.linear(kernels.Linear{W: m.weights.head, X: s.gained, Norm: b.norm(), Out: out, Best: &best})
 	}
-	b.barrier()
 	if t == noHead || t == logits {
-		a := kernels.Advance{Step: s.step, Feed: s.feed, Fed: feedTokens}
-		if b.err == nil {
-			d, err := m.kernels.Advance(a)
-			b.add(a, d, err)
-		}
 		return
 	}
+	b.barrier()
 	sample := kernels.Sample{
 		Logits: out, Vocab: m.shape.Vocab, Allowed: s.allowed, Partials: s.best, Parts: m.kernels.BestParts(m.shape.Vocab),
-		Params: s.params, Step: s.step, Feed: s.feed, Fed: feedTokens, Results: s.results,
+		Params: s.params, Step: s.step, Results: s.results,
 	}
 	if b.err == nil {
 		d, err := m.kernels.Sample(sample)

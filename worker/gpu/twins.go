@@ -104,10 +104,10 @@ func (c *checker) sample(s kernels.Sample) []output {
 	id, outcome := ref.Sample(c.floats(s.Logits, s.Vocab), func(id int) bool { return allowed[id/32]>>(id%32)&1 != 0 },
 		c.sampling(s.Params), int(step[1])+1)
 	flags := map[ref.Outcome]uint32{ref.NotANumber: kernels.SampleNaN, ref.NothingToDraw: kernels.SampleNone}[outcome]
-	slot := int64(step[7]%kernels.Results) * kernels.ResultBytes
+	slot := int64(step[5]%kernels.Results) * kernels.ResultBytes
 	return []output{
 		words("result", s.Results.At(slot), []uint32{id, flags}),
-		words("step", s.Step, []uint32{id, step[1] + 1, step[3], step[2], step[4], step[5], step[6], step[7] + 1}),
+		words("step", s.Step, []uint32{id, step[1] + 1, step[3], step[2], step[4], step[5] + 1}),
 	}
 }
 

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"slices"
 
 	"lilypad/protocol"
@@ -13,6 +14,7 @@ type Lease struct {
 	schedule []protocol.Segment
 	seq      Sequence // nil once released
 	broken   bool     // a Forward failed: the sequence is good for nothing but Close
+	stop     func() bool
 	one      [1]int32 // argument of a decode step
 }
 
@@ -21,6 +23,9 @@ func (l *Lease) Len() int { return len(l.tokens) }
 
 // Tokens are those computed; the caller must not write them.
 func (l *Lease) Tokens() []int32 { return l.tokens[:len(l.tokens):len(l.tokens)] }
+
+// StopWhen lets stop end a Prefill between two steps of the backend, where that can be; it then returns ErrStopped.
+func (l *Lease) StopWhen(stop func() bool) { l.stop = stop }
 
 // Prefill computes tokens as one chunk and writes the logits of its last rows, fp32 [rows, vocab]. After an error of
 // protocol.CodeMemory from making room the state is as before; after any other it can only be released.
@@ -42,13 +47,31 @@ func (l *Lease) compute(kind protocol.SegmentKind, tokens []int32, rows int, log
 	if err := l.store.making(func() error { return l.seq.Grow(len(tokens)) }); err != nil {
 		return err
 	}
-	if err := l.seq.Forward(tokens, rows, logits); err != nil {
+	err := l.forward(tokens, rows, logits)
+	switch {
+	case err == nil:
+		l.add(kind, tokens)
+	case errors.Is(err, ErrStopped):
+		l.add(kind, tokens[:l.seq.Len()-len(l.tokens)])
+	default:
 		l.broken = true
-		return err
 	}
+	return err
+}
+
+// add says that tokens were computed.
+func (l *Lease) add(kind protocol.SegmentKind, tokens []int32) {
 	l.tokens = append(l.tokens, tokens...)
-	l.schedule = Append(l.schedule, protocol.Segment{Kind: kind, N: len(tokens)})
-	return nil
+	if len(tokens) > 0 {
+		l.schedule = Append(l.schedule, protocol.Segment{Kind: kind, N: len(tokens)})
+	}
+}
+
+func (l *Lease) forward(tokens []int32, rows int, logits []float32) error {
+	if s, ok := l.seq.(Stoppable); ok {
+		return s.ForwardUntil(l.stop, tokens, rows, logits)
+	}
+	return l.seq.Forward(tokens, rows, logits)
 }
 
 // Checkpoint keeps the present state for later requests. A wanted one may push out what was used longest ago, one made

@@ -2,6 +2,8 @@
 // when the byte budget is full. It knows backends only through Sequence and must not import one.
 package state
 
+import "errors"
+
 // Sequence is the mutable state of one token sequence in a backend: KV cache, conv windows, recurrent states. All calls
 // come from the compute thread.
 type Sequence interface {
@@ -21,6 +23,16 @@ type Sequence interface {
 	Close()
 }
 
+// Stoppable is a Sequence whose long Forward can be ended before its time.
+type Stoppable interface {
+	// ForwardUntil is Forward that asks stop now and then, unless it is nil. When it says true, ForwardUntil returns ErrStopped
+	// and the sequence is as before or has computed some of the tokens, and can go on.
+	ForwardUntil(stop func() bool, tokens []int32, rows int, logits []float32) error
+}
+
+// ErrStopped is what ForwardUntil returns when stop ended it.
+var ErrStopped = errors.New("stopped before all tokens were computed")
+
 // Snapshot is an immutable state that sequences start from.
 type Snapshot interface {
 	Len() int
@@ -36,6 +48,8 @@ type Backend interface {
 	Kernels() string
 	// ChunkIndependent is true when a token's bits do not depend on how tokens were cut into chunks.
 	ChunkIndependent() bool
+	// Chunk is the most tokens that are worth computing in one Forward.
+	Chunk() int
 	New() (Sequence, error)
 	// Bytes is the memory of all live sequences and snapshots, shared blocks counted once.
 	Bytes() int64

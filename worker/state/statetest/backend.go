@@ -64,6 +64,9 @@ func (b *Backend) Kernels() string {
 // ChunkIndependent implements state.Backend.
 func (b *Backend) ChunkIndependent() bool { return !b.Chunky }
 
+// Chunk implements state.Backend.
+func (b *Backend) Chunk() int { return 128 }
+
 // Bytes implements state.Backend.
 func (b *Backend) Bytes() int64 { return b.bytes }
 
