@@ -29,7 +29,8 @@ type benchOptions struct {
 	prompt, decode, rounds int
 	boundary, recovery     bool
 	json                   bool
-	synthetic, contexts    string
+	synthetic              string
+	prompts, contexts      string
 	server, streams        string
 	kernels                bool
 }
@@ -82,11 +83,15 @@ token. Prompts are random tokens that no cache has seen.`,
 				return failed(benchServer(e.stdout, strings.TrimSuffix(o.server, "/"), counts, o))
 			}
 			if o.synthetic != "" {
-				contexts, err := parseContexts(o.contexts)
+				prompts, err := parseLengths("prompts", o.prompts)
 				if err != nil {
 					return err
 				}
-				return failed(synthetic(e, cfg.Backend, contexts, o))
+				contexts, err := parseLengths("contexts", o.contexts)
+				if err != nil {
+					return err
+				}
+				return failed(synthetic(e, cfg.Backend, prompts, contexts, o))
 			}
 			return failed(bench(e, cfg, o))
 		},
@@ -100,8 +105,9 @@ token. Prompts are random tokens that no cache has seen.`,
 	f.BoolVar(&o.recovery, "recovery", true, "kill the worker and measure until the next token")
 	f.StringVar(&o.server, "server", "", "instead, measure the OpenAI API at this `address`, as in http://127.0.0.1:8383: first token and tokens/s of its streams")
 	f.StringVar(&o.streams, "streams", "1,4", "`numbers` of streams at once for --server")
-	f.StringVar(&o.synthetic, "synthetic", "", "instead, decode on the GPU with random weights of this `shape`: qwen3.6-35b-a3b, or that with :LAYERS behind it")
-	f.StringVar(&o.contexts, "contexts", "256,4096,32768", "`tokens` of context at which --synthetic decodes")
+	f.StringVar(&o.synthetic, "synthetic", "", "instead, prefill and decode on the GPU with random weights of this `shape`: qwen3.6-35b-a3b, or that with :LAYERS behind it")
+	f.StringVar(&o.prompts, "prompts", "512,4096", "`tokens` of prompts that --synthetic prefills; none when empty")
+	f.StringVar(&o.contexts, "contexts", "256,4096,32768", "`tokens` of context at which --synthetic decodes; none when empty")
 	f.BoolVar(&o.kernels, "kernels", false, "with --synthetic, time each kind of kernel too")
 	f.BoolVar(&o.json, "json", false, "print JSON instead of a table")
 	return cmd

@@ -25,13 +25,15 @@ type syntheticReport struct {
 	Model    string           `json:"model"`
 	Weights  int64            `json:"weight_bytes"`
 	Load     float64          `json:"load_s"`
+	Prompts  []syntheticSpeed `json:"prompts"`
 	Contexts []syntheticSpeed `json:"contexts"`
 }
 
-// syntheticSpeed is decode at one length of context.
+// syntheticSpeed is decode at one length of context, or prefill of one length of prompt.
 type syntheticSpeed struct {
 	Context int          `json:"context"`
-	Decode  float64      `json:"decode_tokens_per_s"` // greedy, sampled on the GPU
+	Decode  float64      `json:"decode_tokens_per_s,omitempty"` // greedy, sampled on the GPU
+	Prefill float64      `json:"prefill_tokens_per_s,omitempty"`
 	Kernels []kernelRate `json:"kernels,omitempty"`
 }
 
@@ -42,10 +44,11 @@ type kernelRate struct {
 	Bytes      int64   `json:"bytes"`
 	Micros     float64 `json:"us"`
 	Rate       float64 `json:"gb_per_s"`
+	Flops      float64 `json:"tflop_per_s,omitempty"`
 }
 
-// synthetic measures decode of random weights made in device memory.
-func synthetic(e *env, backend string, contexts []int, o benchOptions) error {
+// synthetic measures prefill and decode of random weights made in device memory.
+func synthetic(e *env, backend string, prompts, contexts []int, o benchOptions) error {
 	runtime.LockOSThread() // where a GPU driver wants all its work
 	defer runtime.UnlockOSThread()
 	ck, err := gpu.Synthetic(o.synthetic)
@@ -64,6 +67,9 @@ func synthetic(e *env, backend string, contexts []int, o benchOptions) error {
 	for _, c := range contexts {
 		longest = max(longest, c+4*o.decode+256)
 	}
+	for _, n := range prompts {
+		longest = max(longest, n)
+	}
 	start := time.Now()
 	m, err := gpu.New(d, ck, gpu.Options{Context: longest, Empty: d.Info().Driver == "sim:count"})
 	if err != nil {
@@ -74,6 +80,13 @@ func synthetic(e *env, backend string, contexts []int, o benchOptions) error {
 	r := syntheticReport{
 		Date: time.Now().UTC().Truncate(time.Second), Version: version(), Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
 		GPU: info.Name, Driver: info.Driver, Model: o.synthetic, Weights: m.WeightBytes(), Load: time.Since(start).Seconds(),
+	}
+	for _, n := range prompts {
+		speed, err := syntheticPrefill(m, n, o.kernels)
+		if err != nil {
+			return fmt.Errorf("a prompt of %d tokens: %w", n, err)
+		}
+		r.Prompts = append(r.Prompts, speed)
 	}
 	for _, c := range contexts {
 		speed, err := syntheticDecode(m, c, o.decode, o.kernels)
@@ -114,9 +127,45 @@ func syntheticDecode(m *gpu.Model, context, tokens int, kernels bool) (synthetic
 		return r, nil
 	}
 	times, err := s.KernelTimes(20)
+	r.Kernels = rates(times)
+	return r, err
+}
+
+func rates(times []gpu.KernelTime) []kernelRate {
+	var list []kernelRate
 	for _, k := range times {
-		r.Kernels = append(r.Kernels, kernelRate{k.Name, k.Dispatches, k.Bytes, microseconds(k.Time), float64(k.Bytes) / k.Time.Seconds() / 1e9})
+		seconds := k.Time.Seconds()
+		list = append(list, kernelRate{k.Name, k.Dispatches, k.Bytes, microseconds(k.Time), float64(k.Bytes) / seconds / 1e9, float64(k.Flops) / seconds / 1e12})
 	}
+	return list
+}
+
+// syntheticPrefill times a prompt, after one that warms up; then the kernels of its last chunk.
+func syntheticPrefill(m *gpu.Model, tokens int, kernels bool) (syntheticSpeed, error) {
+	r := syntheticSpeed{Context: tokens}
+	for range 2 {
+		s, err := m.Place(0)
+		if err != nil {
+			return r, err
+		}
+		took, err := s.Prompt(tokens)
+		s.Close()
+		if err != nil {
+			return r, err
+		}
+		r.Prefill = float64(tokens) / took.Seconds()
+	}
+	if !kernels {
+		return r, nil
+	}
+	last := min(tokens, m.Chunk())
+	s, err := m.Place(tokens - last)
+	if err != nil {
+		return r, err
+	}
+	defer s.Close()
+	times, err := s.ChunkTimes(last, 2)
+	r.Kernels = rates(times)
 	return r, err
 }
 
@@ -125,35 +174,45 @@ func (r *syntheticReport) table(w io.Writer) error {
 	fmt.Fprintf(t, "model\t%s, %.2f GB of random weights\n", r.Model, float64(r.Weights)/1e9)
 	fmt.Fprintf(t, "machine\t%s; %s by %s\n", r.Machine, r.GPU, r.Driver)
 	fmt.Fprintf(t, "load\t%.1f s\n", r.Load)
-	row := "decode at %d\t%.1f tokens/s\n"
+	note := ""
 	if r.Driver == "sim:count" {
-		row = "encode at %d\t%.1f tokens/s; nothing was computed\n"
+		note = " encoded; nothing was computed"
+	}
+	for _, c := range r.Prompts {
+		fmt.Fprintf(t, "prefill of %d\t%.0f tokens/s%s\n", c.Context, c.Prefill, note)
 	}
 	for _, c := range r.Contexts {
-		fmt.Fprintf(t, row, c.Context, c.Decode)
+		fmt.Fprintf(t, "decode at %d\t%.1f tokens/s%s\n", c.Context, c.Decode, note)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for _, c := range r.Contexts {
+	for _, c := range append(r.Prompts, r.Contexts...) {
 		if len(c.Kernels) == 0 {
 			continue
 		}
-		fmt.Fprintf(t, "\nkernels at %d\tdispatches\tMB\tµs\tGB/s\n", c.Context)
+		title := "kernels of a token"
+		if c.Prefill > 0 {
+			title = "kernels of the last chunk"
+		}
+		fmt.Fprintf(t, "\n%s at %d\tdispatches\tMB\tµs\tGB/s\tTFLOP/s\n", title, c.Context)
 		for _, k := range c.Kernels {
-			fmt.Fprintf(t, "%s\t%d\t%.2f\t%.1f\t%.0f\n", k.Name, k.Dispatches, float64(k.Bytes)/1e6, k.Micros, k.Rate)
+			fmt.Fprintf(t, "%s\t%d\t%.2f\t%.1f\t%.0f\t%.1f\n", k.Name, k.Dispatches, float64(k.Bytes)/1e6, k.Micros, k.Rate, k.Flops)
 		}
 	}
 	return t.Flush()
 }
 
-// parseContexts reads a list such as "256,4096,32768".
-func parseContexts(text string) ([]int, error) {
+// parseLengths reads a list such as "256,4096,32768" that a flag gave; an empty one has none.
+func parseLengths(flag, text string) ([]int, error) {
 	var list []int
+	if text == "" {
+		return nil, nil
+	}
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
 		if err != nil || n < 1 || n > 200000 {
-			return nil, fmt.Errorf("--contexts %q: want numbers of tokens from 1 to 200000, with commas between", text)
+			return nil, fmt.Errorf("--%s %q: want numbers of tokens from 1 to 200000, with commas between", flag, text)
 		}
 		list = append(list, n)
 	}

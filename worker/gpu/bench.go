@@ -46,6 +46,7 @@ type KernelTime struct {
 	Name       string
 	Dispatches int
 	Bytes      int64 // that they read and write
+	Flops      int64 // of products of matrices and of attention, a multiplication and an addition being two; else 0
 	Time       time.Duration
 }
 
@@ -60,6 +61,50 @@ func (s *Placed) KernelTimes(rounds int) ([]KernelTime, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.times(ops, rounds)
+}
+
+// ChunkTimes is KernelTimes for the next n tokens at once, at most Options.Chunk, without the head.
+func (s *Placed) ChunkTimes(n, rounds int) ([]KernelTime, error) {
+	m := s.m
+	if err := s.Grow(n); err != nil {
+		return nil, err
+	}
+	if room, err := m.chunkRoom(n); err != nil || room < n {
+		return nil, fmt.Errorf("room for %d of %d tokens: %w", room, n, err)
+	}
+	if err := m.prefillChunk(s.sequence, someIDs(n, m.shape.Vocab), nil); err != nil { // leaves rows of experts, and what kernels meet
+		return nil, err
+	}
+	c, err := m.newChunkOps(n, s.len+n)
+	if err != nil {
+		return nil, err
+	}
+	defer closeOps(c.ops)
+	return s.times(c.ops, rounds)
+}
+
+// Prompt computes n tokens as a prompt's, with the logits of the last one, and says how long that took.
+func (s *Placed) Prompt(n int) (time.Duration, error) {
+	logits := make([]float32, s.m.shape.Vocab)
+	ids := someIDs(n, s.m.shape.Vocab)
+	start := time.Now()
+	err := s.Forward(ids, 1, logits)
+	return time.Since(start), err
+}
+
+// someIDs is n ids, always the same.
+func someIDs(n, vocab int) []int32 {
+	rng := rand.New(rand.NewPCG(uint64(n), 4))
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = rng.Int32N(int32(vocab))
+	}
+	return ids
+}
+
+// times runs ops by kind, in the order in which the kinds come.
+func (s *Placed) times(ops []op, rounds int) ([]KernelTime, error) {
 	var kinds []string
 	byKind := map[string][]op{}
 	for _, o := range ops {
@@ -85,10 +130,30 @@ func (s *Placed) KernelTimes(rounds int) ([]KernelTime, error) {
 // kind names what o does, with the shape where one kernel serves several.
 func (o *op) kind() string {
 	name := o.dispatch.Launch().Pipeline.Name()
-	if l, ok := o.spec.(kernels.Linear); ok {
+	switch l := o.spec.(type) {
+	case kernels.Linear:
+		return fmt.Sprintf("%s %dx%d", name, l.W.Rows, l.W.Cols)
+	case kernels.LinearRows:
 		return fmt.Sprintf("%s %dx%d", name, l.W.Rows, l.W.Cols)
 	}
 	return name
+}
+
+// flops is the arithmetic of o that is worth counting.
+func (o *op) flops() int64 {
+	product := func(m kernels.Matrix, n int) int64 { return 2 * int64(m.Rows) * int64(m.Cols) * int64(n) }
+	switch l := o.spec.(type) {
+	case kernels.LinearRows:
+		return product(l.W, l.Count)
+	case kernels.ExpertsUpRows:
+		return product(l.Experts.GateUp, l.Grouped.Count*l.Grouped.TopK)
+	case kernels.ExpertsDownRows:
+		return product(l.Experts.Down, l.Grouped.Count*l.Grouped.TopK)
+	case kernels.PrefillAttention:
+		pairs := int64(l.Rows)*int64(l.MaxLength-l.Rows) + int64(l.Rows)*int64(l.Rows+1)/2
+		return 4 * pairs * int64(l.Heads*l.HeadDim)
+	}
+	return 0
 }
 
 // bytes is what o reads and writes.
@@ -111,6 +176,7 @@ func (s *Placed) timeOps(ops []op, rounds int) (KernelTime, error) {
 	t := KernelTime{Dispatches: len(ops)}
 	for i := range ops {
 		t.Bytes += ops[i].bytes()
+		t.Flops += ops[i].flops()
 	}
 	r, err := m.device.NewRecording(sequenceOf(ops))
 	if err != nil {
