@@ -74,8 +74,9 @@ func (b *buffers) grow(m *Model, rows int) {
 	}
 }
 
-// scratch is one thread's memory.
+// scratch is one thread's memory, with the kernels that work in it.
 type scratch struct {
+	*kernels
 	tile        []float32 // [4, padded columns of the widest matrix]
 	scale, bias []float32 // [4, groups]
 	sums        []float32 // [4, groups]: sums of activations
@@ -91,8 +92,9 @@ func (m *Model) newScratch() scratch {
 	widest := max(s.Hidden, s.Heads*s.HeadDim, s.ValueHeads*s.ValueDim, s.ExpertFFN, s.SharedFFN, s.FFN)
 	groups := widest/blockCols + 1
 	return scratch{
-		tile:  make([]float32, 4*padded(widest)),
-		scale: make([]float32, 4*groups), bias: make([]float32, 4*groups), sums: make([]float32, 4*groups), dots: make([]quad, groups),
+		kernels: m.kernels,
+		tile:    make([]float32, 4*padded(widest)),
+		scale:   make([]float32, 4*groups), bias: make([]float32, 4*groups), sums: make([]float32, 4*groups), dots: make([]quad, groups),
 		out: make([]float32, maxOut), out2: make([]float32, maxOut),
 		q: make([]float32, s.KeyDim), k: make([]float32, s.KeyDim), v: make([]float32, s.ValueDim),
 	}

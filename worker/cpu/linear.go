@@ -70,7 +70,7 @@ func (k *linearTask) unit(worker, i int) {
 // rows computes matrix rows [first, first+n) of one projection.
 func (k *linearTask) rows(s *scratch, j *projection, first, n int) {
 	m := k.to - k.from
-	s.mulRows(s.out, j.w, first, n, k.x, nil, k.from, m)
+	s.mulRows(s, s.out, j.w, first, n, k.x, nil, k.from, m)
 	for t := range m {
 		dst := j.dst[(k.from+t-j.shift)*j.stride+first:][:n]
 		if j.add {

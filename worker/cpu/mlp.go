@@ -96,8 +96,8 @@ func (k *expandTask) unit(worker, i int) {
 	r, s := &k.runs[n], &k.p.threads[worker]
 	from := i * r.step
 	width := min(r.step, r.w.Up.Rows-from)
-	s.mulRows(s.out, &r.w.Gate, from, width, &k.p.buf.x, r.tokens, r.first, r.rows)
-	s.mulRows(s.out2, &r.w.Up, from, width, &k.p.buf.x, r.tokens, r.first, r.rows)
+	s.mulRows(s, s.out, &r.w.Gate, from, width, &k.p.buf.x, r.tokens, r.first, r.rows)
+	s.mulRows(s, s.out2, &r.w.Up, from, width, &k.p.buf.x, r.tokens, r.first, r.rows)
 	for t := range r.rows {
 		dst := r.act.row(r.at + t)[from : from+width]
 		for j := range dst {
@@ -144,7 +144,7 @@ func (k *combineTask) unit(worker, i int) {
 	}
 	for n := range p.expand.runs {
 		r := &p.expand.runs[n]
-		s.mulRows(s.out, &r.w.Down, from, width, r.act, nil, r.at, r.rows)
+		s.mulRows(s, s.out, &r.w.Down, from, width, r.act, nil, r.at, r.rows)
 		for t := range r.rows {
 			y, a := p.buf.y[r.token(t)*hidden+from:][:width], r.weights[t]
 			for j := range y {

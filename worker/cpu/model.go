@@ -25,6 +25,7 @@ type Options struct {
 	Context int             // most tokens of one sequence; 0 means the model's own, at most 32,768
 	Limit   int64           // bytes for all sequences and snapshots; 0 means no limit
 	Threads int             // threads that compute, the caller's included; 0 means GOMAXPROCS
+	Kernels string          // kernel set, one of KernelSets; empty means the preferred one
 	OnLayer func(layer int) // called on the compute thread before each layer; may be nil
 }
 
@@ -33,6 +34,7 @@ type Model struct {
 	shape   *model.Shape
 	weights *checkpoint.Weights
 	opt     Options
+	kernels *kernels
 
 	layers      []layer
 	attnLayers  int
@@ -70,7 +72,11 @@ func New(ck *checkpoint.Checkpoint, opt Options) (*Model, error) {
 	if opt.Threads == 0 {
 		opt.Threads = runtime.GOMAXPROCS(0)
 	}
-	m := &Model{shape: s, weights: &ck.Weights, opt: opt, headStride: padded(s.HeadDim)}
+	set, err := kernelsNamed(opt.Kernels)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{kernels: set, shape: s, weights: &ck.Weights, opt: opt, headStride: padded(s.HeadDim)}
 	m.memory.Limit = opt.Limit
 	for i := range ck.Weights.Layers {
 		m.layers = append(m.layers, m.newLayer(&ck.Weights.Layers[i]))
@@ -106,7 +112,7 @@ func (m *Model) newLayer(w *checkpoint.LayerWeights) layer {
 }
 
 // Kernels names the kernel set. The architecture is part of it because package math isn't the same code everywhere.
-func (m *Model) Kernels() string { return "cpu/go-" + runtime.GOARCH }
+func (m *Model) Kernels() string { return "cpu/" + m.kernels.name + "-" + runtime.GOARCH }
 
 // ChunkIndependent is true: see the package comment.
 func (m *Model) ChunkIndependent() bool { return true }

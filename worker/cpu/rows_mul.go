@@ -46,9 +46,8 @@ func (b *batch) sumRow(t int) {
 // tileRows is how many rows of activations it takes to unpack any weights into a tile first.
 const tileRows = 4
 
-// mulRows computes rows [r, r+n) of w times m rows of activations: out[i*m+t] = w[r+i]·x[index[t]], or x[first+t] where
-// index is nil. out has room for n rounded up to 4 rows.
-func (s *scratch) mulRows(out []float32, w *checkpoint.Matrix, r, n int, x *batch, index []int32, first, m int) {
+// mulRowsGo is rowKernels.mulRows in plain Go.
+func mulRowsGo(s *scratch, out []float32, w *checkpoint.Matrix, r, n int, x *batch, index []int32, first, m int) {
 	if m < tileRows && hasDirect(w) {
 		for t := range m {
 			s.mulDirect(out[t:], m, w, r, n, x, rowAt(index, first, t))

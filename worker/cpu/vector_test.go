@@ -156,9 +156,9 @@ func checkStorage(t *testing.T, st storage, cols int) {
 		x.sumRow(i)
 	}
 	groups := cols/blockCols + 1
-	s := &scratch{tile: make([]float32, 4*padded(cols)), scale: make([]float32, 4*groups), bias: make([]float32, 4*groups), sums: make([]float32, 4*groups), dots: make([]quad, groups)}
+	s := &scratch{kernels: goKernels(), tile: make([]float32, 4*padded(cols)), scale: make([]float32, 4*groups), bias: make([]float32, 4*groups), sums: make([]float32, 4*groups), dots: make([]quad, groups)}
 	all := make([]float32, 12*m)
-	s.mulRows(all, &w, 0, rows, &x, nil, 0, m)
+	s.mulRows(s, all, &w, 0, rows, &x, nil, 0, m)
 	row := make([]float32, cols)
 	for r := range rows {
 		w.Row(r, row)
@@ -177,7 +177,7 @@ func checkStorage(t *testing.T, st storage, cols int) {
 	for n := 1; n <= rows; n++ {
 		for count := 1; count <= len(index); count++ {
 			some := make([]float32, 12*count)
-			s.mulRows(some, &w, rows-n, n, &x, index[:count], 0, count)
+			s.mulRows(s, some, &w, rows-n, n, &x, index[:count], 0, count)
 			for r := range n {
 				for i := range count {
 					if got, want := some[r*count+i], all[(rows-n+r)*m+int(index[i])]; got != want {
