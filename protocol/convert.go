@@ -27,14 +27,14 @@ func fromHello(m *pb.HelloReply) Hello {
 func toLoad(r LoadRequest) *pb.LoadRequest {
 	return &pb.LoadRequest{
 		Model: []byte(r.Model), Backend: r.Backend, Quantize: int64(r.Quantize), Context: int64(r.Context),
-		StateBudget: r.StateBudget, Parallel: int64(r.Parallel),
+		StateBudget: r.StateBudget, Parallel: int64(r.Parallel), Chunk: int64(r.Chunk),
 	}
 }
 
 func fromLoad(m *pb.LoadRequest) LoadRequest {
 	return LoadRequest{
 		Model: string(m.Model), Backend: m.Backend, Quantize: int(m.Quantize), Context: int(m.Context),
-		StateBudget: m.StateBudget, Parallel: int(m.Parallel),
+		StateBudget: m.StateBudget, Parallel: int(m.Parallel), Chunk: int(m.Chunk),
 	}
 }
 
@@ -160,6 +160,7 @@ func toStats(s Stats) *pb.StatsReply {
 		WeightBytes: s.WeightBytes, StateBytes: s.StateBytes, StateBudget: s.StateBudget, Sessions: int64(s.Sessions),
 		Checkpoints: int64(s.Checkpoints), Active: int64(s.Active), Waiting: int64(s.Waiting),
 		Prefilled: s.Prefilled, Decoded: s.Decoded, Cached: s.Cached,
+		ExpertLoads: convert(s.ExpertLoads, func(rows []int64) *pb.ExpertLoads { return &pb.ExpertLoads{Rows: rows} }),
 	}
 }
 
@@ -168,5 +169,6 @@ func fromStats(m *pb.StatsReply) Stats {
 		WeightBytes: m.WeightBytes, StateBytes: m.StateBytes, StateBudget: m.StateBudget, Sessions: int(m.Sessions),
 		Checkpoints: int(m.Checkpoints), Active: int(m.Active), Waiting: int(m.Waiting),
 		Prefilled: m.Prefilled, Decoded: m.Decoded, Cached: m.Cached,
+		ExpertLoads: convert(m.ExpertLoads, func(l *pb.ExpertLoads) []int64 { return l.GetRows() }),
 	}
 }

@@ -53,6 +53,7 @@ type LoadRequest struct {
 	Context     int    // most tokens of one sequence; 0 means the model's own, at most 32,768
 	StateBudget int64  // bytes for states and their checkpoints; 0 lets the worker choose
 	Parallel    int    // generations that interleave at once; 0 means 4
+	Chunk       int    // most tokens of a prompt that a GPU computes at once, a multiple of 512 up to 4,096; 0 lets the worker choose
 }
 
 // LoadProgress counts checkpoint bytes made ready.
@@ -206,4 +207,8 @@ type Stats struct {
 	Prefilled   int64
 	Decoded     int64 // tokens computed since Load
 	Cached      int64 // prompt tokens taken from cached states
+
+	// ExpertLoads is how many rows each expert of each layer with experts got of the prompts computed since Load, up to the last
+	// request that ended; nil where the backend doesn't count them.
+	ExpertLoads [][]int64
 }

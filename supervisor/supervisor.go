@@ -45,7 +45,7 @@ func New(cfg config.Config, log logrus.FieldLogger, opt Options) (*Supervisor, e
 		Limits:  opt.Limits,
 		Load: protocol.LoadRequest{
 			Model: cfg.Model, Backend: cfg.Backend, Quantize: cfg.Quantize, Context: cfg.Context,
-			StateBudget: cfg.StateBudget << 20, Parallel: cfg.Parallel,
+			StateBudget: cfg.StateBudget << 20, Parallel: cfg.Parallel, Chunk: cfg.Chunk,
 		},
 	}, log)}, nil
 }

@@ -23,6 +23,7 @@ type BackendOptions struct {
 	Context  int                     // most tokens of one sequence; 0 means the model's own, at most 32,768
 	Limit    int64                   // bytes for states; 0 means no limit
 	Threads  int                     // threads that compute; 0 means all cores
+	Chunk    int                     // most tokens that a GPU computes at once; 0 means the backend's own
 	OnLayer  func(layer int)         // called on the compute thread as it gets on; may be nil
 	Progress func(done, total int64) // hears of bytes of weights copied to a GPU; may be nil
 	Allowed  func(id int32) bool     // ids that a GPU may sample; nil means all

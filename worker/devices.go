@@ -49,7 +49,10 @@ func openGPU(name string, ck *checkpoint.Checkpoint, o BackendOptions) (state.Ba
 	if o.OnLayer != nil {
 		onPass = func(int) { o.OnLayer(0) }
 	}
-	m, err := gpu.New(d, ck, gpu.Options{Context: o.Context, Limit: o.Limit, Threads: o.Threads, OnPass: onPass, Progress: o.Progress, Allowed: o.Allowed})
+	m, err := gpu.New(d, ck, gpu.Options{
+		Context: o.Context, Limit: o.Limit, Threads: o.Threads, OnPass: onPass, Progress: o.Progress, Allowed: o.Allowed,
+		Chunk: o.Chunk, Pressed: memoryPressed,
+	})
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -17,7 +18,7 @@ func TestBeforeLoad(t *testing.T) {
 	if h, err := e.Hello(ctx); err != nil || h.Loaded || h.Version != protocol.Version || h.Numerics != "" {
 		t.Errorf("hello %+v, error %v", h, err)
 	}
-	if st, err := e.Stats(ctx); err != nil || st != (protocol.Stats{}) {
+	if st, err := e.Stats(ctx); err != nil || !reflect.DeepEqual(st, protocol.Stats{}) {
 		t.Errorf("stats %+v, error %v, want zeros", st, err)
 	}
 	_, tokenizing := e.Tokenize(ctx, []protocol.Span{{Text: "a"}})

@@ -275,6 +275,7 @@ func (l *loaded) texts(top []sample.Scored) []protocol.TokenLogprob {
 func (g *generation) free() {
 	if g.lease != nil {
 		g.lease.Release()
+		g.engine.publishLoads(g.model)
 	}
 }
 

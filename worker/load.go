@@ -179,6 +179,9 @@ func checkLoad(req protocol.LoadRequest) error {
 		return protocol.Errorf(protocol.CodeInvalid, "context %d, state budget %d, parallel %d: none may be negative, and parallel is at most %d",
 			req.Context, req.StateBudget, req.Parallel, mostParallel)
 	}
+	if req.Chunk < 0 || req.Chunk > scheduledChunk || req.Chunk%512 != 0 {
+		return protocol.Errorf(protocol.CodeInvalid, "chunks of %d tokens: want a multiple of 512 up to %d", req.Chunk, scheduledChunk)
+	}
 	return nil
 }
 
@@ -213,7 +216,7 @@ func (e *Engine) openModel(req protocol.LoadRequest, progress func(done, total i
 		req.StateBudget = defaultBudget(physicalMemory(), ck.Bytes)
 	}
 	backend, name, err := OpenBackend(req.Backend, ck, BackendOptions{
-		Context: req.Context, Limit: req.StateBudget, Threads: e.opt.Threads, OnLayer: e.opt.Heartbeat.Layer,
+		Context: req.Context, Limit: req.StateBudget, Threads: e.opt.Threads, Chunk: req.Chunk, OnLayer: e.opt.Heartbeat.Layer,
 		Progress: progress, Allowed: tok.Has, Log: e.log,
 	})
 	if err != nil {

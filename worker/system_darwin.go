@@ -11,6 +11,12 @@ func physicalMemory() int64 {
 	return int64(n)
 }
 
+// memoryPressed says that the system asks for memory back: its level of pressure is 2 (warn) or 4 (critical).
+func memoryPressed() bool {
+	level, err := unix.SysctlUint32("kern.memorystatus_vm_pressure_level")
+	return err == nil && level >= 2
+}
+
 // redirect makes descriptor to mean what from means.
 func redirect(from, to int) error { return unix.Dup2(from, to) }
 

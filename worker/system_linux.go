@@ -23,6 +23,9 @@ func physicalMemory() int64 {
 	return n
 }
 
+// memoryPressed is false: Linux has no such level.
+func memoryPressed() bool { return false }
+
 // redirect makes descriptor to mean what from means.
 func redirect(from, to int) error { return unix.Dup3(from, to, 0) }
 

@@ -33,6 +33,7 @@ type benchOptions struct {
 	prompts, contexts      string
 	server, streams        string
 	kernels                bool
+	routing                string
 }
 
 // benchReport is what a run measured. Times are medians over the rounds.
@@ -93,6 +94,9 @@ token. Prompts are random tokens that no cache has seen.`,
 				}
 				return failed(synthetic(e, cfg.Backend, prompts, contexts, o))
 			}
+			if o.routing != "" {
+				return failed(routing(e, cfg, o.routing, o.json))
+			}
 			return failed(bench(e, cfg, o))
 		},
 	}
@@ -109,6 +113,7 @@ token. Prompts are random tokens that no cache has seen.`,
 	f.StringVar(&o.prompts, "prompts", "512,4096", "`tokens` of prompts that --synthetic prefills; none when empty")
 	f.StringVar(&o.contexts, "contexts", "256,4096,32768", "`tokens` of context at which --synthetic decodes; none when empty")
 	f.BoolVar(&o.kernels, "kernels", false, "with --synthetic, time each kind of kernel too")
+	f.StringVar(&o.routing, "routing", "", "instead, prefill the text of this `file` on a GPU and show how evenly the experts shared it")
 	f.BoolVar(&o.json, "json", false, "print JSON instead of a table")
 	return cmd
 }
@@ -123,7 +128,11 @@ func bench(e *env, cfg config.Config, o benchOptions) error {
 		Date: time.Now().UTC().Truncate(time.Second), Version: version(), Rounds: o.rounds, Prompt: o.prompt, Decoded: o.decode,
 		Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
 	}
-	if err := r.measureService(ctx, e, cfg, o); err != nil {
+	err := withService(ctx, e, cfg, func(ctx context.Context, s service) error {
+		r.Load = s.load.Seconds()
+		return r.measureAll(ctx, s.supervisor, cfg, o, s.base)
+	})
+	if err != nil {
 		return err
 	}
 	r.PeakBytes = childrenPeak()
@@ -135,8 +144,15 @@ func bench(e *env, cfg config.Config, o benchOptions) error {
 	return r.table(e.stdout)
 }
 
-// measureService starts the service, measures, and stops it again.
-func (r *benchReport) measureService(ctx context.Context, e *env, cfg config.Config, o benchOptions) error {
+// service is a running one.
+type service struct {
+	supervisor *supervisor.Supervisor
+	base       string        // address of its API, as in http://127.0.0.1:1234
+	load       time.Duration // from start to ready
+}
+
+// withService starts the service on a free port, hands it to use, and stops it again.
+func withService(ctx context.Context, e *env, cfg config.Config, use func(ctx context.Context, s service) error) error {
 	cfg.Listen = "127.0.0.1:0"
 	sup, err := newSupervisor(e, cfg)
 	if err != nil {
@@ -146,15 +162,13 @@ func (r *benchReport) measureService(ctx context.Context, e *env, cfg config.Con
 	ready, ended := make(chan net.Addr, 1), make(chan error, 1)
 	start := time.Now()
 	go func() { ended <- sup.Run(run, func(a net.Addr) { ready <- a }) }()
-	var addr net.Addr
 	select {
-	case addr = <-ready:
-		r.Load = time.Since(start).Seconds()
+	case addr := <-ready:
+		err = use(ctx, service{sup, "http://" + addr.String(), time.Since(start)})
 	case err := <-ended:
 		stop()
 		return err
 	}
-	err = r.measureAll(ctx, sup, cfg, o, "http://"+addr.String())
 	stop()
 	if failed := <-ended; err == nil {
 		err = failed

@@ -144,6 +144,7 @@ type LoadRequest struct {
 	Context       int64                  `protobuf:"varint,4,opt,name=context,proto3" json:"context,omitempty"`
 	StateBudget   int64                  `protobuf:"varint,5,opt,name=state_budget,json=stateBudget,proto3" json:"state_budget,omitempty"`
 	Parallel      int64                  `protobuf:"varint,6,opt,name=parallel,proto3" json:"parallel,omitempty"`
+	Chunk         int64                  `protobuf:"varint,7,opt,name=chunk,proto3" json:"chunk,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -216,6 +217,13 @@ func (x *LoadRequest) GetStateBudget() int64 {
 func (x *LoadRequest) GetParallel() int64 {
 	if x != nil {
 		return x.Parallel
+	}
+	return 0
+}
+
+func (x *LoadRequest) GetChunk() int64 {
+	if x != nil {
+		return x.Chunk
 	}
 	return 0
 }
@@ -1557,6 +1565,7 @@ type StatsReply struct {
 	Prefilled     int64                  `protobuf:"varint,8,opt,name=prefilled,proto3" json:"prefilled,omitempty"`
 	Decoded       int64                  `protobuf:"varint,9,opt,name=decoded,proto3" json:"decoded,omitempty"`
 	Cached        int64                  `protobuf:"varint,10,opt,name=cached,proto3" json:"cached,omitempty"`
+	ExpertLoads   []*ExpertLoads         `protobuf:"bytes,11,rep,name=expert_loads,json=expertLoads,proto3" json:"expert_loads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1661,6 +1670,58 @@ func (x *StatsReply) GetCached() int64 {
 	return 0
 }
 
+func (x *StatsReply) GetExpertLoads() []*ExpertLoads {
+	if x != nil {
+		return x.ExpertLoads
+	}
+	return nil
+}
+
+// ExpertLoads is the rows that each expert of a layer got.
+type ExpertLoads struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rows          []int64                `protobuf:"varint,1,rep,packed,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExpertLoads) Reset() {
+	*x = ExpertLoads{}
+	mi := &file_engine_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExpertLoads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExpertLoads) ProtoMessage() {}
+
+func (x *ExpertLoads) ProtoReflect() protoreflect.Message {
+	mi := &file_engine_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExpertLoads.ProtoReflect.Descriptor instead.
+func (*ExpertLoads) Descriptor() ([]byte, []int) {
+	return file_engine_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ExpertLoads) GetRows() []int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
 type DrainRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1669,7 +1730,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_engine_proto_msgTypes[25]
+	mi := &file_engine_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1742,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[25]
+	mi := &file_engine_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1755,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{25}
+	return file_engine_proto_rawDescGZIP(), []int{26}
 }
 
 type DrainReply struct {
@@ -1705,7 +1766,7 @@ type DrainReply struct {
 
 func (x *DrainReply) Reset() {
 	*x = DrainReply{}
-	mi := &file_engine_proto_msgTypes[26]
+	mi := &file_engine_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +1778,7 @@ func (x *DrainReply) String() string {
 func (*DrainReply) ProtoMessage() {}
 
 func (x *DrainReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[26]
+	mi := &file_engine_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +1791,7 @@ func (x *DrainReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainReply.ProtoReflect.Descriptor instead.
 func (*DrainReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{26}
+	return file_engine_proto_rawDescGZIP(), []int{27}
 }
 
 type UnloadRequest struct {
@@ -1741,7 +1802,7 @@ type UnloadRequest struct {
 
 func (x *UnloadRequest) Reset() {
 	*x = UnloadRequest{}
-	mi := &file_engine_proto_msgTypes[27]
+	mi := &file_engine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1814,7 @@ func (x *UnloadRequest) String() string {
 func (*UnloadRequest) ProtoMessage() {}
 
 func (x *UnloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[27]
+	mi := &file_engine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +1827,7 @@ func (x *UnloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadRequest.ProtoReflect.Descriptor instead.
 func (*UnloadRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{27}
+	return file_engine_proto_rawDescGZIP(), []int{28}
 }
 
 type UnloadReply struct {
@@ -1777,7 +1838,7 @@ type UnloadReply struct {
 
 func (x *UnloadReply) Reset() {
 	*x = UnloadReply{}
-	mi := &file_engine_proto_msgTypes[28]
+	mi := &file_engine_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +1850,7 @@ func (x *UnloadReply) String() string {
 func (*UnloadReply) ProtoMessage() {}
 
 func (x *UnloadReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[28]
+	mi := &file_engine_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +1863,7 @@ func (x *UnloadReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadReply.ProtoReflect.Descriptor instead.
 func (*UnloadReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{28}
+	return file_engine_proto_rawDescGZIP(), []int{29}
 }
 
 // ErrorDetail rides on the gRPC status of a failed call.
@@ -1818,7 +1879,7 @@ type ErrorDetail struct {
 
 func (x *ErrorDetail) Reset() {
 	*x = ErrorDetail{}
-	mi := &file_engine_proto_msgTypes[29]
+	mi := &file_engine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +1891,7 @@ func (x *ErrorDetail) String() string {
 func (*ErrorDetail) ProtoMessage() {}
 
 func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[29]
+	mi := &file_engine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +1904,7 @@ func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorDetail.ProtoReflect.Descriptor instead.
 func (*ErrorDetail) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{29}
+	return file_engine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ErrorDetail) GetCode() int64 {
@@ -1886,14 +1947,15 @@ const file_engine_proto_rawDesc = "" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x12\x18\n" +
 	"\abackend\x18\x03 \x01(\tR\abackend\x12\x16\n" +
 	"\x06loaded\x18\x04 \x01(\bR\x06loaded\x12\x1a\n" +
-	"\bnumerics\x18\x05 \x01(\tR\bnumerics\"\xb2\x01\n" +
+	"\bnumerics\x18\x05 \x01(\tR\bnumerics\"\xc8\x01\n" +
 	"\vLoadRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\fR\x05model\x12\x18\n" +
 	"\abackend\x18\x02 \x01(\tR\abackend\x12\x1a\n" +
 	"\bquantize\x18\x03 \x01(\x03R\bquantize\x12\x18\n" +
 	"\acontext\x18\x04 \x01(\x03R\acontext\x12!\n" +
 	"\fstate_budget\x18\x05 \x01(\x03R\vstateBudget\x12\x1a\n" +
-	"\bparallel\x18\x06 \x01(\x03R\bparallel\"|\n" +
+	"\bparallel\x18\x06 \x01(\x03R\bparallel\x12\x14\n" +
+	"\x05chunk\x18\a \x01(\x03R\x05chunk\"|\n" +
 	"\tLoadReply\x12;\n" +
 	"\bprogress\x18\x01 \x01(\v2\x1f.lilypad.engine.v1.LoadProgressR\bprogress\x122\n" +
 	"\x05model\x18\x02 \x01(\v2\x1c.lilypad.engine.v1.ModelInfoR\x05model\"8\n" +
@@ -1989,7 +2051,7 @@ const file_engine_proto_rawDesc = "" +
 	"\bposition\x18\x01 \x01(\x03R\bposition\x12\x18\n" +
 	"\alogprob\x18\x02 \x01(\x02R\alogprob\x121\n" +
 	"\x03top\x18\x03 \x03(\v2\x1f.lilypad.engine.v1.TokenLogprobR\x03top\"\x0e\n" +
-	"\fStatsRequest\"\xb3\x02\n" +
+	"\fStatsRequest\"\xf6\x02\n" +
 	"\n" +
 	"StatsReply\x12!\n" +
 	"\fweight_bytes\x18\x01 \x01(\x03R\vweightBytes\x12\x1f\n" +
@@ -2003,7 +2065,10 @@ const file_engine_proto_rawDesc = "" +
 	"\tprefilled\x18\b \x01(\x03R\tprefilled\x12\x18\n" +
 	"\adecoded\x18\t \x01(\x03R\adecoded\x12\x16\n" +
 	"\x06cached\x18\n" +
-	" \x01(\x03R\x06cached\"\x0e\n" +
+	" \x01(\x03R\x06cached\x12A\n" +
+	"\fexpert_loads\x18\v \x03(\v2\x1e.lilypad.engine.v1.ExpertLoadsR\vexpertLoads\"!\n" +
+	"\vExpertLoads\x12\x12\n" +
+	"\x04rows\x18\x01 \x03(\x03R\x04rows\"\x0e\n" +
 	"\fDrainRequest\"\f\n" +
 	"\n" +
 	"DrainReply\"\x0f\n" +
@@ -2038,7 +2103,7 @@ func file_engine_proto_rawDescGZIP() []byte {
 	return file_engine_proto_rawDescData
 }
 
-var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_engine_proto_goTypes = []any{
 	(*HelloRequest)(nil),      // 0: lilypad.engine.v1.HelloRequest
 	(*HelloReply)(nil),        // 1: lilypad.engine.v1.HelloReply
@@ -2065,11 +2130,12 @@ var file_engine_proto_goTypes = []any{
 	(*ScoreStep)(nil),         // 22: lilypad.engine.v1.ScoreStep
 	(*StatsRequest)(nil),      // 23: lilypad.engine.v1.StatsRequest
 	(*StatsReply)(nil),        // 24: lilypad.engine.v1.StatsReply
-	(*DrainRequest)(nil),      // 25: lilypad.engine.v1.DrainRequest
-	(*DrainReply)(nil),        // 26: lilypad.engine.v1.DrainReply
-	(*UnloadRequest)(nil),     // 27: lilypad.engine.v1.UnloadRequest
-	(*UnloadReply)(nil),       // 28: lilypad.engine.v1.UnloadReply
-	(*ErrorDetail)(nil),       // 29: lilypad.engine.v1.ErrorDetail
+	(*ExpertLoads)(nil),       // 25: lilypad.engine.v1.ExpertLoads
+	(*DrainRequest)(nil),      // 26: lilypad.engine.v1.DrainRequest
+	(*DrainReply)(nil),        // 27: lilypad.engine.v1.DrainReply
+	(*UnloadRequest)(nil),     // 28: lilypad.engine.v1.UnloadRequest
+	(*UnloadReply)(nil),       // 29: lilypad.engine.v1.UnloadReply
+	(*ErrorDetail)(nil),       // 30: lilypad.engine.v1.ErrorDetail
 }
 var file_engine_proto_depIdxs = []int32{
 	4,  // 0: lilypad.engine.v1.LoadReply.progress:type_name -> lilypad.engine.v1.LoadProgress
@@ -2087,29 +2153,30 @@ var file_engine_proto_depIdxs = []int32{
 	12, // 12: lilypad.engine.v1.Started.schedule:type_name -> lilypad.engine.v1.Segment
 	19, // 13: lilypad.engine.v1.Token.top:type_name -> lilypad.engine.v1.TokenLogprob
 	19, // 14: lilypad.engine.v1.ScoreStep.top:type_name -> lilypad.engine.v1.TokenLogprob
-	0,  // 15: lilypad.engine.v1.Engine.Hello:input_type -> lilypad.engine.v1.HelloRequest
-	2,  // 16: lilypad.engine.v1.Engine.Load:input_type -> lilypad.engine.v1.LoadRequest
-	8,  // 17: lilypad.engine.v1.Engine.Tokenize:input_type -> lilypad.engine.v1.TokenizeRequest
-	10, // 18: lilypad.engine.v1.Engine.Detokenize:input_type -> lilypad.engine.v1.DetokenizeRequest
-	14, // 19: lilypad.engine.v1.Engine.Generate:input_type -> lilypad.engine.v1.GenerateRequest
-	21, // 20: lilypad.engine.v1.Engine.Score:input_type -> lilypad.engine.v1.ScoreRequest
-	23, // 21: lilypad.engine.v1.Engine.Stats:input_type -> lilypad.engine.v1.StatsRequest
-	25, // 22: lilypad.engine.v1.Engine.Drain:input_type -> lilypad.engine.v1.DrainRequest
-	27, // 23: lilypad.engine.v1.Engine.Unload:input_type -> lilypad.engine.v1.UnloadRequest
-	1,  // 24: lilypad.engine.v1.Engine.Hello:output_type -> lilypad.engine.v1.HelloReply
-	3,  // 25: lilypad.engine.v1.Engine.Load:output_type -> lilypad.engine.v1.LoadReply
-	9,  // 26: lilypad.engine.v1.Engine.Tokenize:output_type -> lilypad.engine.v1.TokenizeReply
-	11, // 27: lilypad.engine.v1.Engine.Detokenize:output_type -> lilypad.engine.v1.DetokenizeReply
-	15, // 28: lilypad.engine.v1.Engine.Generate:output_type -> lilypad.engine.v1.Event
-	22, // 29: lilypad.engine.v1.Engine.Score:output_type -> lilypad.engine.v1.ScoreStep
-	24, // 30: lilypad.engine.v1.Engine.Stats:output_type -> lilypad.engine.v1.StatsReply
-	26, // 31: lilypad.engine.v1.Engine.Drain:output_type -> lilypad.engine.v1.DrainReply
-	28, // 32: lilypad.engine.v1.Engine.Unload:output_type -> lilypad.engine.v1.UnloadReply
-	24, // [24:33] is the sub-list for method output_type
-	15, // [15:24] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	25, // 15: lilypad.engine.v1.StatsReply.expert_loads:type_name -> lilypad.engine.v1.ExpertLoads
+	0,  // 16: lilypad.engine.v1.Engine.Hello:input_type -> lilypad.engine.v1.HelloRequest
+	2,  // 17: lilypad.engine.v1.Engine.Load:input_type -> lilypad.engine.v1.LoadRequest
+	8,  // 18: lilypad.engine.v1.Engine.Tokenize:input_type -> lilypad.engine.v1.TokenizeRequest
+	10, // 19: lilypad.engine.v1.Engine.Detokenize:input_type -> lilypad.engine.v1.DetokenizeRequest
+	14, // 20: lilypad.engine.v1.Engine.Generate:input_type -> lilypad.engine.v1.GenerateRequest
+	21, // 21: lilypad.engine.v1.Engine.Score:input_type -> lilypad.engine.v1.ScoreRequest
+	23, // 22: lilypad.engine.v1.Engine.Stats:input_type -> lilypad.engine.v1.StatsRequest
+	26, // 23: lilypad.engine.v1.Engine.Drain:input_type -> lilypad.engine.v1.DrainRequest
+	28, // 24: lilypad.engine.v1.Engine.Unload:input_type -> lilypad.engine.v1.UnloadRequest
+	1,  // 25: lilypad.engine.v1.Engine.Hello:output_type -> lilypad.engine.v1.HelloReply
+	3,  // 26: lilypad.engine.v1.Engine.Load:output_type -> lilypad.engine.v1.LoadReply
+	9,  // 27: lilypad.engine.v1.Engine.Tokenize:output_type -> lilypad.engine.v1.TokenizeReply
+	11, // 28: lilypad.engine.v1.Engine.Detokenize:output_type -> lilypad.engine.v1.DetokenizeReply
+	15, // 29: lilypad.engine.v1.Engine.Generate:output_type -> lilypad.engine.v1.Event
+	22, // 30: lilypad.engine.v1.Engine.Score:output_type -> lilypad.engine.v1.ScoreStep
+	24, // 31: lilypad.engine.v1.Engine.Stats:output_type -> lilypad.engine.v1.StatsReply
+	27, // 32: lilypad.engine.v1.Engine.Drain:output_type -> lilypad.engine.v1.DrainReply
+	29, // 33: lilypad.engine.v1.Engine.Unload:output_type -> lilypad.engine.v1.UnloadReply
+	25, // [25:34] is the sub-list for method output_type
+	16, // [16:25] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_engine_proto_init() }
@@ -2123,7 +2190,7 @@ func file_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_engine_proto_rawDesc), len(file_engine_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,7 @@ type Config struct {
 	Quantize    int           `koanf:"quantize"`       // 4 or 8 bits for a checkpoint stored unquantised; 0 runs it as stored
 	Parallel    int           `koanf:"parallel"`       // generations that interleave at once
 	StateBudget int64         `koanf:"state-budget"`   // MiB for the states of conversations; 0 lets the worker choose
+	Chunk       int           `koanf:"prefill-chunk"`  // tokens of a prompt that a GPU computes at once; 0 lets the worker choose
 	Control     bool          `koanf:"control-tokens"` // control tokens in what clients send act as such, as in Hugging Face's libraries
 	Drain       time.Duration `koanf:"drain"`          // how long running answers may go on after a stop is asked for
 	LogLevel    string        `koanf:"log-level"`      // logrus level

@@ -151,8 +151,8 @@ func TestAddress(t *testing.T) {
 
 func TestValidateSaysEverythingAtOnce(t *testing.T) {
 	t.Parallel()
-	err := Config{Listen: "0.0.0.0:1", Context: -1, Quantize: 3, StateBudget: -1, Drain: -1, LogLevel: "loud", LogFormat: "xml"}.Validate()
-	for _, want := range []string{"without access keys", "data is empty", "context is -1", "quantize is 3", "parallel is 0", "state-budget is -1", "drain is", `log-level is "loud"`, `log-format is "xml"`} {
+	err := Config{Listen: "0.0.0.0:1", Context: -1, Quantize: 3, StateBudget: -1, Chunk: 100, Drain: -1, LogLevel: "loud", LogFormat: "xml"}.Validate()
+	for _, want := range []string{"without access keys", "data is empty", "context is -1", "quantize is 3", "parallel is 0", "state-budget is -1", "prefill-chunk is 100", "drain is", `log-level is "loud"`, `log-format is "xml"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
 		}

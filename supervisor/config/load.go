@@ -31,6 +31,7 @@ func Flags(flags *pflag.FlagSet) {
 	flags.Int("context", 0, "most `tokens` of one conversation; default the model's own, at most 32768")
 	flags.Int("quantize", 0, "`bits` (4 or 8) to which a checkpoint stored unquantised is quantised while loading")
 	flags.Int("parallel", 4, "`answers` that are generated at once")
+	flags.Int("prefill-chunk", 0, "`tokens` of a prompt that a GPU computes at once, 512 to 4096 in steps of 512; default 2048, or 512 when memory is short")
 	flags.Int64("state-budget", 0, "`MiB` for the states of conversations; default chosen by the worker")
 	flags.Bool("control-tokens", false, "let control tokens such as <|im_end|> in what clients send act as such, instead of staying text")
 	flags.Duration("drain", Default(nil).Drain, "how long running answers may go on after a stop is asked for")

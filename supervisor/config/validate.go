@@ -33,6 +33,9 @@ func (c Config) Validate() error {
 	if c.StateBudget < 0 || c.StateBudget > 1<<30 {
 		complain("state-budget is %d MiB; it must be 0 (chosen by the worker) or more, and at most %d", c.StateBudget, 1<<30)
 	}
+	if c.Chunk < 0 || c.Chunk > 4096 || c.Chunk%512 != 0 {
+		complain("prefill-chunk is %d; it must be 0 (chosen by the worker) or a multiple of 512 up to 4096", c.Chunk)
+	}
 	if c.Drain < 0 {
 		complain("drain is %v; it must not be negative", c.Drain)
 	}

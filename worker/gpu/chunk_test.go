@@ -104,3 +104,25 @@ func TestChunkStops(t *testing.T) {
 		s.Close()
 	}
 }
+
+// TestExpertLoads: each token of a chunk goes to as many experts as it should, in every layer, and none of one alone counts.
+func TestExpertLoads(t *testing.T) {
+	m := newModel(t, openDevice(t), openTiny(t, "tiny-moe-r3", 0), Options{})
+	s := newSequence(t, m)
+	forward(t, s, someTokens(41, m.Vocab()), 0, m.Vocab())
+	forward(t, s, someTokens(1, m.Vocab()), 0, m.Vocab())
+	forward(t, s, someTokens(9, m.Vocab()), 0, m.Vocab())
+	loads, err := m.ExpertLoads()
+	if err != nil || len(loads) != len(m.weights.layers) {
+		t.Fatalf("loads of %d layers, error %v", len(loads), err)
+	}
+	for i, rows := range loads {
+		sum := int64(0)
+		for _, n := range rows {
+			sum += n
+		}
+		if want := int64(50 * m.shape.ExpertsPerToken); sum != want || len(rows) != m.shape.Experts {
+			t.Errorf("layer %d: %d rows of %d experts, want %d of %d", i, sum, len(rows), want, m.shape.Experts)
+		}
+	}
+}

@@ -2,8 +2,8 @@
 // token with the kernels of metal/kernels. Activations are bf16, the residual and all sums fp32. It must not import another
 // backend, tokenizers or the wire.
 //
-// Tokens of a prompt are computed in chunks, by kernels of their own; a single token, of an answer or of a prompt, by those
-// that read weights once for it alone. So a token's bits depend on whether it was computed alone.
+// Tokens of a prompt are computed in chunks, by kernels of their own; a few tokens, and those of an answer, one by one, by
+// kernels that read weights for one token alone. So a token's bits depend on what it was computed together with.
 package gpu
 
 import (

@@ -122,13 +122,19 @@ func (s *sequence) ForwardUntil(stop func() bool, tokens []int32, rows int, logi
 	if err := s.m.rest(); err != nil {
 		return err
 	}
-	if len(tokens) > 1 {
+	if len(tokens) >= fewestInChunk {
 		return s.m.prefill(s, tokens, rows, logits, stop)
 	}
-	if len(tokens) == 0 {
-		return nil
+	for i, id := range tokens {
+		var out []float32
+		if wanted := i - (len(tokens) - rows); wanted >= 0 {
+			out = logits[wanted*vocab:][:vocab]
+		}
+		if err := s.m.forward(s, id, out); err != nil {
+			return err
+		}
 	}
-	return s.m.forward(s, tokens[0], logits[:rows*vocab])
+	return nil
 }
 
 // Snapshot freezes the state at Len; see state.Sequence. A step taken ahead goes on.

@@ -33,6 +33,12 @@ type Stoppable interface {
 // ErrStopped is what ForwardUntil returns when stop ended it.
 var ErrStopped = errors.New("stopped before all tokens were computed")
 
+// Router is a Backend that counts the rows that experts get.
+type Router interface {
+	// ExpertLoads is the rows of chunks that each expert of each layer with experts got so far.
+	ExpertLoads() ([][]int64, error)
+}
+
 // Snapshot is an immutable state that sequences start from.
 type Snapshot interface {
 	Len() int
