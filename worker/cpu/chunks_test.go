@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lilypad/worker/checkpoint"
+	"lilypad/worker/checkpoint/checkpointtest"
 	"lilypad/worker/state"
 
 	"pgregory.net/rapid"
@@ -113,9 +114,9 @@ func TestLongChunkIsCut(t *testing.T) {
 	if slow {
 		t.Skip("numeric: too slow under the race detector")
 	}
-	s := relative(2)
+	s := checkpointtest.Relative(2)
 	s.Context = 3 * maxRows
-	m := newModel(t, randomCheckpoint(1, s, affine(4, 64, checkpoint.BF16)), Options{})
+	m := newModel(t, checkpointtest.Fill(1, s, checkpointtest.Affine(4, 64, checkpoint.BF16)), Options{})
 	n := maxRows + 100
 	tokens := someTokens(n, s.Vocab)
 	for _, rows := range []int{0, 1, 99, 100, 101, n} {
@@ -131,9 +132,9 @@ func TestLongChunkIsCut(t *testing.T) {
 // TestForksEqualFreshSequences is the property behind all reuse of states: however sequences and snapshots are made from
 // each other, a sequence has the bits of its own tokens computed alone, and a snapshot never changes.
 func TestForksEqualFreshSequences(t *testing.T) {
-	s := relative(2)
+	s := checkpointtest.Relative(2)
 	s.Layers, s.Hidden, s.Experts, s.ExpertsPerToken = s.Layers[1:4], 32, 4, 2
-	m := newModel(t, randomCheckpoint(1, s, affine(4, 32, checkpoint.BF16)), Options{Threads: 2})
+	m := newModel(t, checkpointtest.Fill(1, s, checkpointtest.Affine(4, 32, checkpoint.BF16)), Options{Threads: 2})
 	rapid.Check(t, func(r *rapid.T) { forkAtRandom(t, r, m) })
 	if m.Bytes() != 0 {
 		t.Errorf("%d bytes in use after all is closed", m.Bytes())
@@ -245,7 +246,7 @@ func TestNeighboursChangeNothing(t *testing.T) {
 	if slow {
 		t.Skip("numeric: too slow under the race detector")
 	}
-	for name, ck := range relatives() {
+	for name, ck := range checkpointtest.Relatives() {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(t, ck, Options{Threads: 2})
 			tokens := someTokens(90, ck.Shape.Vocab)

@@ -6,12 +6,13 @@ import (
 
 	"lilypad/protocol"
 	"lilypad/worker/checkpoint"
+	"lilypad/worker/checkpoint/checkpointtest"
 )
 
 func smallModel(t testing.TB, opt Options) *Model {
-	s := relative(2)
+	s := checkpointtest.Relative(2)
 	s.Layers, s.Hidden, s.Experts, s.ExpertsPerToken = s.Layers[1:4], 32, 4, 2
-	return newModel(t, randomCheckpoint(1, s, affine(4, 32, checkpoint.BF16)), opt)
+	return newModel(t, checkpointtest.Fill(1, s, checkpointtest.Affine(4, 32, checkpoint.BF16)), opt)
 }
 
 func wantError(t *testing.T, err error, code protocol.Code, have, want int64) {
@@ -23,7 +24,7 @@ func wantError(t *testing.T, err error, code protocol.Code, have, want int64) {
 }
 
 func TestNewRefusesOptions(t *testing.T) {
-	ck := randomCheckpoint(1, relative(1), asF32)
+	ck := checkpointtest.Fill(1, checkpointtest.Relative(1), checkpointtest.F32)
 	for name, opt := range map[string]Options{
 		"negative context": {Context: -1}, "negative limit": {Limit: -1}, "negative threads": {Threads: -1}, "longer than the model": {Context: 513},
 	} {

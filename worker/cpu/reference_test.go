@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lilypad/worker/checkpoint"
+	"lilypad/worker/checkpoint/checkpointtest"
 )
 
 // The twin: section 2 of the model specification in float64, token by token, over weights dequantised with Matrix.Row. It
@@ -256,7 +257,7 @@ func TestAgainstTwin(t *testing.T) {
 		t.Skip("numeric: too slow under the race detector")
 	}
 	const n = 70 // beyond one KV block
-	for name, ck := range relatives() {
+	for name, ck := range checkpointtest.Relatives() {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(t, ck, Options{Threads: 2})
 			tokens := someTokens(n, ck.Shape.Vocab)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lilypad/worker/checkpoint"
+	"lilypad/worker/checkpoint/checkpointtest"
 )
 
 // ulps is the distance of a float32 from a float64 in units of the last place of the float32.
@@ -128,17 +129,17 @@ func TestDeltaStepOfZeros(t *testing.T) {
 // TestEveryStorage multiplies by matrices of every width, group and scale type, one row and many rows at once, against
 // float64 over Matrix.Row; a row's bits don't depend on how many there are, nor on which rows of the matrix are wanted.
 func TestEveryStorage(t *testing.T) {
-	stores := []storage{asBF16, asF16, asF32}
+	stores := []checkpointtest.Storage{checkpointtest.BF16, checkpointtest.F16, checkpointtest.F32}
 	for _, bits := range []int{2, 3, 4, 5, 6, 8} {
 		for _, group := range []int{32, 64, 128} {
 			for _, scales := range []checkpoint.DType{checkpoint.BF16, checkpoint.F16, checkpoint.F32} {
-				stores = append(stores, affine(bits, group, scales))
+				stores = append(stores, checkpointtest.Affine(bits, group, scales))
 			}
 		}
 	}
 	for _, st := range stores {
 		for _, cols := range []int{128, 384, 75} {
-			if st.typ == checkpoint.Affine && cols%st.group != 0 {
+			if st.Type == checkpoint.Affine && cols%st.Group != 0 {
 				continue
 			}
 			checkStorage(t, st, cols)
@@ -146,13 +147,13 @@ func TestEveryStorage(t *testing.T) {
 	}
 }
 
-func checkStorage(t *testing.T, st storage, cols int) {
+func checkStorage(t *testing.T, st checkpointtest.Storage, cols int) {
 	const rows, m = 11, 7
-	rng := &random{Rand: rand.New(rand.NewPCG(uint64(cols), uint64(st.bits))), store: []storage{st}}
-	w := rng.matrix(rows, cols)
+	rng := &checkpointtest.Random{Rand: rand.New(rand.NewPCG(uint64(cols), uint64(st.Bits))), Store: []checkpointtest.Storage{st}}
+	w := rng.Matrix(rows, cols)
 	x := newBatch(m, cols)
 	for i := range m {
-		copy(x.row(i), rng.floats(cols, 0, 1))
+		copy(x.row(i), rng.Floats(cols, 0, 1))
 		x.sumRow(i)
 	}
 	groups := cols/blockCols + 1

@@ -2,9 +2,11 @@ package gpu
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"lilypad/worker/checkpoint"
+	"lilypad/worker/checkpoint/checkpointtest"
 	"lilypad/worker/state"
 )
 
@@ -99,14 +101,16 @@ func TestTinyGoldens(t *testing.T) {
 		for way, cut := range map[string]func(at int) int{
 			"one by one": func(int) int { return 1 }, "in chunks": func(at int) int { return min(8+at/2, 96) },
 		} {
-			t.Run(name+", "+way, func(t *testing.T) { tinyGoldens(t, name, ck, m, cut) })
+			t.Run(name+", "+way, func(t *testing.T) { asTwins(t, ck, m, tinyCases(t, name), cut) })
 		}
 	}
 }
 
-func tinyGoldens(t *testing.T, name string, ck *checkpoint.Checkpoint, m *Model, cut func(at int) int) {
+// asTwins wants m's predictions for cases as near to fp32's as those of the twins, in units as long as cut says.
+func asTwins(t *testing.T, ck *checkpoint.Checkpoint, m *Model, cases [][]int32, cut func(at int) int) {
+	t.Helper()
 	var kernels, twins divergence
-	for _, tokens := range tinyCases(t, name) {
+	for _, tokens := range cases {
 		want := reference(t, ck, tokens)
 		s := newSequence(t, m)
 		var got []float32
@@ -129,6 +133,24 @@ func tinyGoldens(t *testing.T, name string, ck *checkpoint.Checkpoint, m *Model,
 	if !(kernels.mean() <= 1.5*twins.mean()) || !(kernels.worst <= 3*twins.worst) || kernels.flips > twins.flips {
 		t.Errorf("mean divergence %.3g, worst %.3g, %d flips; the twins' are %.3g, %.3g, %d", kernels.mean(), kernels.worst, kernels.flips,
 			twins.mean(), twins.worst, twins.flips)
+	}
+}
+
+// TestRelatives does the same with random relatives of other shapes and storages: one to four value heads for a key head, a
+// number of experts that is no power of two, one that takes all rows, and as few rows as a chunk can have.
+func TestRelatives(t *testing.T) {
+	d := openDevice(t)
+	for name, ck := range checkpointtest.Relatives() {
+		t.Run(name, func(t *testing.T) {
+			if ck.Shape.Hidden%8 != 0 { // no kernel serves it
+				if _, err := New(d, ck, Options{}); err == nil || !strings.Contains(err.Error(), "100 columns: want a multiple of 8") {
+					t.Errorf("vectors of %d numbers: %v", ck.Shape.Hidden, err)
+				}
+				return
+			}
+			m := newModel(t, d, ck, Options{})
+			asTwins(t, ck, m, [][]int32{someTokens(75, m.Vocab()), slices.Repeat([]int32{5}, 40)}, func(at int) int { return min(8+3*at, 41) })
+		})
 	}
 }
 
