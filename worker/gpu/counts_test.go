@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lilypad/metal"
+	"lilypad/metal/kernels"
 	"lilypad/metal/sim"
 	"lilypad/protocol"
 	"lilypad/worker/model"
@@ -72,6 +73,64 @@ func TestCounts35B(t *testing.T) {
 		if float64(reads) > 1.02*float64(least) || reads < least {
 			t.Errorf("position %d: %d bytes read, want at least %d and at most 2 %% more", position, reads, least)
 		}
+	}
+}
+
+// TestChunkCounts35B counts what chunks of a prompt take at the same shape: dispatches of a layer, tiles of experts, and bytes
+// that cross the bus at least once.
+func TestChunkCounts35B(t *testing.T) {
+	ck, err := Synthetic("qwen3.6-35b-a3b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModel(t, counting(t), ck, Options{Context: 65536, Empty: true})
+	s := &ck.Shape
+	seq, err := m.newSequence(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer seq.Close()
+	if err := seq.Grow(65536); err != nil {
+		t.Fatal(err)
+	}
+	for _, rows := range []int{9, 512, 2048} {
+		if n, err := m.chunkRoom(rows); err != nil || n != rows {
+			t.Fatal(n, err)
+		}
+		c, err := m.newChunkOps(rows, 65536)
+		if err != nil {
+			t.Fatal(err)
+		}
+		perLayer := map[int]int{}
+		for i := range c.ops {
+			o := &c.ops[i]
+			perLayer[o.layer]++
+			launch := o.dispatch.Launch()
+			switch spec := o.spec.(type) {
+			case kernels.ExpertsUpRows:
+				g := spec.Grouped
+				pairs := rows * s.ExpertsPerToken
+				most := (pairs+g.Height-1)/g.Height + min(s.Experts, pairs) // whatever the experts get: a tile that is not full, or an empty one, for each
+				if launch.Groups.Y > most {
+					t.Errorf("%d tokens, layer %d: %d tiles of %d rows, want at most %d", rows, o.layer, launch.Groups.Y, g.Height, most)
+				}
+			case kernels.PrefillAttention:
+				queries := rows * s.Heads / s.KVHeads
+				if tiles := launch.Groups.X * launch.Groups.Y; tiles != s.KVHeads*((queries+63)/64) {
+					t.Errorf("%d tokens, layer %d: %d passes over keys and values, want one for each of %d heads and 64 queries", rows, o.layer, tiles, s.KVHeads)
+				}
+				if read := launch.Buffers[1].Reads; read != 65536*s.KVBytes(2)/int64(m.attnLayers) {
+					t.Errorf("%d tokens, layer %d: %d bytes of keys and values", rows, o.layer, read)
+				}
+			}
+		}
+		for layer, n := range perLayer {
+			if n > 20 {
+				t.Errorf("%d tokens: %d dispatches in layer %d, want at most 20", rows, n, layer)
+			}
+		}
+		t.Logf("%d tokens: %d dispatches, %d in a layer with DeltaNet and %d in one with attention", rows, len(c.ops), perLayer[0], perLayer[3])
+		closeOps(c.ops)
 	}
 }
 

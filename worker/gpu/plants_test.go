@@ -8,6 +8,7 @@ import (
 	"lilypad/metal/kernels"
 	"lilypad/metal/ref"
 	"lilypad/worker/checkpoint"
+	"lilypad/worker/state"
 )
 
 // planter makes bugs for a model of ck on d.
@@ -120,8 +121,110 @@ var bugs = map[string]func(p *planter, o *Options){
 	},
 }
 
+// chunkBugs are the same in the kernels of chunks.
+var chunkBugs = map[string]func(p *planter, o *Options){
+	"none": func(*planter, *Options) {},
+	"state kept in bf16": func(p *planter, o *Options) {
+		o.after = func(o *op) error {
+			gate, ok := o.spec.(deltaGate)
+			if !ok {
+				return nil
+			}
+			d, c := gate.PrefillDelta, checker{m: p.m}
+			size := d.ValueHeads * d.ValueDim * d.KeyDim
+			at := d.Recurrent.At(4 * (int64(c.uints(d.Step, 4)[3])*int64(d.Layers) + int64(d.Layer)) * int64(size))
+			v := c.floats(at, size)
+			for i := range v {
+				v[i] = ref.Round(v[i])
+			}
+			c.store([]output{floats("state", at, v)})
+			return c.err
+		}
+	},
+	"no RoPE in a layer": func(p *planter, o *Options) {
+		none := make([]float32, 512*64)
+		for i := 0; i < len(none); i += 2 {
+			none[i] = 1
+		}
+		table, other := p.floats(none), p.floats(none)
+		o.plant = on(func(a *kernels.PrefillAttentionPrep) { a.Coarse, a.Fine = table, other })
+	},
+	"an expert dropped": func(p *planter, o *Options) {
+		o.plant = on(func(c *kernels.CombineRows) {
+			c.Weights = p.floats(slices.Repeat([]float32{0, 0.4, 0.3, 0.5}, c.Norm.Count))
+		})
+	},
+	"attention scale 5 % off": func(p *planter, o *Options) {
+		o.plant = on(func(a *kernels.PrefillAttentionPrep) {
+			c := checker{m: p.m}
+			gain := c.floats(a.QGain, a.HeadDim)
+			for i := range gain {
+				gain[i] *= 1.05
+			}
+			a.QGain = p.floats(gain)
+		})
+	},
+	"ties go to the highest id": func(p *planter, o *Options) {
+		o.after = func(o *op) error {
+			r, ok := o.spec.(kernels.RouteRows)
+			if !ok {
+				return nil
+			}
+			c := checker{m: p.m}
+			ids := c.uints(r.IDs, r.TopK)
+			for i, id := range ids {
+				if other := id ^ 1; !slices.Contains(ids, other) {
+					ids[i] = other
+				}
+			}
+			c.store([]output{words("experts", r.IDs, ids)})
+			return c.err
+		}
+	},
+	"a stale state buffer": func(p *planter, o *Options) {
+		stale := func(d *kernels.PrefillDelta) {
+			step := p.floats(make([]float32, kernels.StepBytes/4))
+			if err := step.Buffer.Write([]byte{0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0}, 0); err != nil { // slot_in 2, slot_out 1
+				p.t.Error(err)
+			}
+			d.Step = step
+		}
+		o.plant = on(func(d *deltaScan) { stale(&d.PrefillDelta) })
+	},
+	"the gain of another norm": func(p *planter, o *Options) {
+		o.plant = on(func(n *kernels.NormRows) { n.Gain = p.m.weights.norm })
+	},
+	"rows of a tile left out": func(p *planter, o *Options) {
+		o.plant = on(func(u *kernels.ExpertsUpRows) { u.Grouped.Tiles = u.Grouped.Tiles.At(16) })
+	},
+}
+
 // TestPlantedBugs: every bug makes some dispatch differ from its twin, and without one none does.
 func TestPlantedBugs(t *testing.T) {
+	check := func(t *testing.T, m *Model, s state.Sequence, report func(kind string, layer int, err error)) {
+		for _, id := range []int32{5, 77, 300} {
+			if _, err := m.Check(s, id, report); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	plantBugs(t, bugs, check)
+}
+
+// TestPlantedBugsInChunks does the same for the kernels of chunks.
+func TestPlantedBugsInChunks(t *testing.T) {
+	check := func(t *testing.T, m *Model, s state.Sequence, report func(kind string, layer int, err error)) {
+		for _, n := range []int{5, 12} {
+			if _, err := m.CheckChunk(s, someTokens(n, m.Vocab()), report); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	plantBugs(t, chunkBugs, check)
+}
+
+func plantBugs(t *testing.T, bugs map[string]func(p *planter, o *Options),
+	check func(t *testing.T, m *Model, s state.Sequence, report func(kind string, layer int, err error))) {
 	d := openDevice(t)
 	for name, plant := range bugs {
 		t.Run(name, func(t *testing.T) {
@@ -135,16 +238,12 @@ func TestPlantedBugs(t *testing.T) {
 			p.m.opt.plant = add
 			s := newSequence(t, p.m)
 			failures := 0
-			for _, id := range []int32{5, 77, 300} {
-				if _, err := p.m.Check(s, id, func(kind string, layer int, err error) {
-					if err != nil {
-						failures++
-						t.Logf("position %d, layer %d, %s: %v", s.Len(), layer, kind, err)
-					}
-				}); err != nil {
-					t.Fatal(err)
+			check(t, p.m, s, func(kind string, layer int, err error) {
+				if err != nil {
+					failures++
+					t.Logf("position %d, layer %d, %s: %v", s.Len(), layer, kind, err)
 				}
-			}
+			})
 			if (failures > 0) != (name != "none") {
 				t.Errorf("%d dispatches differ from their twins", failures)
 			}
