@@ -165,7 +165,7 @@ func (g *generation) start() error {
 
 // prefill computes the next unit of the tokens that the request brought.
 func (g *generation) prefill(pos int, ev *protocol.Event) error {
-	unit := g.plan.next(pos)
+	unit := g.plan.next(pos, g.model.thread.crowd(g))
 	end := pos + unit.N
 	if err := g.compute(ev, unit, g.req.Tokens[pos:end], end == g.plan.total); err != nil {
 		return err

@@ -10,6 +10,8 @@ import (
 const (
 	// scheduledChunk is the longest chunk that a schedule may bring; no backend makes longer ones.
 	scheduledChunk = 4096
+	// crowdedChunk is the longest chunk while another request decodes, which waits for it.
+	crowdedChunk = 512
 	// worthCheckpoint is the length of prompt that gets a checkpoint at its end when the request names none.
 	worthCheckpoint = 64
 )
@@ -53,8 +55,8 @@ func after(schedule []protocol.Segment, n int) []protocol.Segment {
 	return rest
 }
 
-// next is the unit to compute when pos < total tokens are: a whole prefill chunk or one decode step.
-func (p *plan) next(pos int) protocol.Segment {
+// next is the unit to compute when pos < total tokens are: a whole prefill chunk, shorter in a crowd, or one decode step.
+func (p *plan) next(pos int, crowd bool) protocol.Segment {
 	if len(p.exact) > 0 {
 		unit := p.exact[0]
 		if unit.Kind == protocol.Decode {
@@ -66,7 +68,11 @@ func (p *plan) next(pos int) protocol.Segment {
 	if p.resumed && pos == p.total-1 {
 		return protocol.Segment{Kind: protocol.Decode, N: 1}
 	}
-	end := min(pos+p.chunk, p.total, (pos/p.interval+1)*p.interval)
+	chunk := p.chunk
+	if crowd {
+		chunk = min(chunk, crowdedChunk)
+	}
+	end := min(pos+chunk, p.total, (pos/p.interval+1)*p.interval)
 	if p.passing > pos {
 		end = min(end, p.passing)
 	}

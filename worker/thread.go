@@ -187,6 +187,11 @@ func (t *thread) next(now time.Time) task {
 	return prefiller
 }
 
+// crowd says that another request than k decodes.
+func (t *thread) crowd(k task) bool {
+	return slices.ContainsFunc(t.active, func(o task) bool { return o != k && !o.prefilling() })
+}
+
 // unit computes one unit of k and sends it to the end of the line.
 func (t *thread) unit(k task) {
 	prefill := k.prefilling()

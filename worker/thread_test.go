@@ -236,3 +236,20 @@ func TestUnload(t *testing.T) {
 		t.Error("a Load after Unload went well")
 	}
 }
+
+// TestShortChunksInACrowd: a request that decodes waits for no long chunk of another.
+func TestShortChunksInACrowd(t *testing.T) {
+	d, p := &stub{name: "decode"}, &stub{name: "prefill", prefill: true}
+	th := &thread{active: []task{p, d}}
+	if !th.crowd(p) || th.crowd(d) {
+		t.Errorf("crowd is %v for the prefill and %v for the only decode, want true and false", th.crowd(p), th.crowd(d))
+	}
+	for _, c := range []struct {
+		chunk, alone, crowded int
+	}{{2048, 2048, 512}, {128, 128, 128}} {
+		pl := &plan{chunk: c.chunk, total: 5000, interval: 8192}
+		if alone, crowded := pl.next(0, false).N, pl.next(0, true).N; alone != c.alone || crowded != c.crowded {
+			t.Errorf("chunks of %d tokens alone and %d in a crowd, want %d and %d", alone, crowded, c.alone, c.crowded)
+		}
+	}
+}

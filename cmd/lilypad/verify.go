@@ -12,8 +12,8 @@ import (
 	"lilypad/worker/state"
 )
 
-// verifyChunk is the number of tokens scored at a time: it bounds the logits held to chunk*vocab*4 bytes.
-const verifyChunk = 32
+// verifyBytes bounds the logits held at a time, and so the tokens of a chunk.
+const verifyBytes = 256 << 20
 
 func verifyCommand(e *env) *cobra.Command {
 	var model, file, backend string
@@ -90,12 +90,13 @@ func scoreCase(backend state.Backend, vocab int, gc *goldenCase, cmp *comparison
 	if err := seq.Grow(len(gc.tokens)); err != nil {
 		return err
 	}
-	logits := make([]float32, verifyChunk*vocab)
+	chunk := max(1, min(backend.Chunk(), verifyBytes/(4*vocab), gc.prompt))
+	logits := make([]float32, chunk*vocab)
 	sum := 0.0
 	for from, n := 0, 0; from < len(gc.tokens); from += n {
 		n = 1
 		if from < gc.prompt {
-			n = min(verifyChunk, gc.prompt-from)
+			n = min(chunk, gc.prompt-from)
 		}
 		if err := seq.Forward(gc.tokens[from:from+n], n, logits[:n*vocab]); err != nil {
 			return err
