@@ -22,7 +22,7 @@ type PrefillAttention struct {
 	Table     Ref // u32 block ids: those of the sequence begin at entry Step.table
 	Step      Ref // Step, for its position and table
 	MaxLength int // tokens of the sequence with the chunk: a count of bytes read, not a check
-	Out       Ref // bf16 [Rows][Heads][HeadDim]
+	Out       Ref // f16 [Rows][Heads][HeadDim]
 }
 
 type prefillAttentionParams struct{ KVHeads, Layer, Layers, Rows, Tiles, Width, Gate uint32 }

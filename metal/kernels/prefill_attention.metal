@@ -233,7 +233,7 @@ INLINE void accumulate(Tiles m, thread Sums<N>& sums, uint pair, uint simd) {
 // Where a threadgroup's rows go.
 struct Output {
   device const bfloat* proj;
-  device bfloat* out;
+  device half* out;
   uint head;  // the KV head
   uint row;   // the first, among the KV head's
 };
@@ -256,7 +256,7 @@ INLINE void finish(Tiles m, thread const simdgroup_float8x8* sums, constant Pref
         const ulong t = row / PER, head = o.head * PER + row % PER;
         const ulong gate = t * p.width + p.gate + head * (2 * HEAD_DIM) + d;
         const float g = FLOATS ? ((device const float*)o.proj)[gate] : float(o.proj[gate]);
-        o.out[(t * p.kv_heads * PER + head) * HEAD_DIM + d] = bfloat(room[at] / m.factors[r * 8] * sigmoid(g));
+        o.out[(t * p.kv_heads * PER + head) * HEAD_DIM + d] = half(saturated(room[at] / m.factors[r * 8] * sigmoid(g)));
       }
     }
   }
@@ -316,7 +316,7 @@ INLINE void attend_tile(Tiles m, device const bfloat* queries, device const bflo
     device const uint* table [[buffer(2)]],
     device const Step* step [[buffer(3)]],
     device const bfloat* proj [[buffer(4)]],
-    device bfloat* out [[buffer(5)]],
+    device half* out [[buffer(5)]],
     constant PrefillAttentionParams& p [[buffer(6)]],
     uint2 group [[threadgroup_position_in_grid]],
     uint thread_id [[thread_index_in_threadgroup]],

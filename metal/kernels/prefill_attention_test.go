@@ -117,9 +117,9 @@ func (f *chunkFixture) checkPrep(a *fixture.Arena) error {
 	return nil
 }
 
-// weighted is the magnitude of which rounding the weights to bf16 may move an output by a step, 2^-9 of what is weighted:
-// values have a mean magnitude of 1.6, and gates are below 1.
-const weighted = 0.25
+// weighted is the magnitude whose step as a half, 2^-9, rounding the weights to bf16 may move an output by, 2^-9 of what is
+// weighted: values have a mean magnitude of 1.6, and gates are below 1.
+const weighted = 2
 
 // checkAttention compares the outputs with those of the twin, fed the queries, keys and values that the arena holds.
 func (f *chunkFixture) checkAttention(a *fixture.Arena) error {
@@ -137,8 +137,8 @@ func (f *chunkFixture) checkAttention(a *fixture.Arena) error {
 		}
 		want := ref.AttendChunk(f.rows, f.position, func(t int) []float32 { return f.query(a, t, h) }, gates, cached(0), cached(1))
 		for t, w := range want {
-			got := a.Bfloats(f.attend.Out.At(int64(2*(t*s.Heads+h)*s.HeadDim)), s.HeadDim)
-			if err := fixture.CompareBfloats(got, w, 2, weighted); err != nil {
+			got := a.Halves(f.attend.Out.At(int64(2*(t*s.Heads+h)*s.HeadDim)), s.HeadDim)
+			if err := fixture.CompareHalves(got, w, 2, weighted); err != nil {
 				return fmt.Errorf("token %d, head %d: %w", t, h, err)
 			}
 		}

@@ -44,7 +44,7 @@ type PrefillDelta struct {
 	Eps        float32
 	Step       Ref // Step, for its slots
 	Scratch    Ref // ScratchBytes, at a multiple of 16 bytes
-	Out        Ref // bf16 [Rows][ValueHeads*ValueDim]
+	Out        Ref // f16 [Rows][ValueHeads*ValueDim]
 }
 
 type prefillDeltaParams struct {

@@ -317,7 +317,7 @@ kernel void prefill_delta_gate(
     device const float* o [[buffer(0)]],
     device const bfloat* proj [[buffer(1)]],
     device const float* gain [[buffer(2)]],
-    device bfloat* out [[buffer(3)]],
+    device half* out [[buffer(3)]],
     constant PrefillDeltaParams& p [[buffer(4)]],
     uint2 group [[threadgroup_position_in_grid]],
     uint simd [[simdgroup_index_in_threadgroup]],
@@ -334,6 +334,6 @@ kernel void prefill_delta_gate(
   const float scale = rsqrt(simd_sum(sum) / float(VALUE_DIM) + p.eps);
 #pragma unroll
   for (uint i = 0; i < VALUE_DIM / 32; i++) {
-    out[at + i * 32] = bfloat(x[i] * scale * gain[lane + i * 32] * silu(projected(proj, z + i * 32)));
+    out[at + i * 32] = half(saturated(x[i] * scale * gain[lane + i * 32] * silu(projected(proj, z + i * 32))));
   }
 }

@@ -93,7 +93,7 @@ func (d *deltaChunk) check(a *fixture.Arena, to uint32) error {
 	t := &d.twin
 	values := d.ValueHeads * d.ValueDim
 	for i, want := range t.AdvanceChunk(d.qkv, d.z, d.b, d.a) {
-		if err := fixture.CompareBfloats(a.Bfloats(d.Out.At(int64(2*i*values)), values), want, 2, 1e-3); err != nil {
+		if err := fixture.CompareHalves(a.Halves(d.Out.At(int64(2*i*values)), values), want, 2, 1e-3); err != nil {
 			return fmt.Errorf("outputs of token %d: %w", i, err)
 		}
 	}

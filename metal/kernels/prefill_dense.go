@@ -11,10 +11,10 @@ import (
 type LinearRows struct {
 	W        Matrix // Cols a multiple of 8
 	X        Ref    // XType [Count][W.Cols], at a multiple of 16 bytes
-	XType    Type   // BF16; with F32, products are of fp32 numbers, not of bf16 ones (a few times slower)
+	XType    Type   // F16; with F32, products are of fp32 numbers, not of f16 ones (a few times slower)
 	Count    int
-	Out      Ref  // OutType [Count][W.Rows], or BF16 [Count][W.Rows/2] with SwiGLU, at a multiple of 16 bytes
-	OutType  Type // BF16 or F32
+	Out      Ref  // OutType [Count][W.Rows], or F16 [Count][W.Rows/2] with SwiGLU, at a multiple of 16 bytes
+	OutType  Type // F16 or F32; what a half can't hold becomes +-65504
 	Stride   int  // outputs from a vector's first to the next one's; 0: as many as there are
 	SwiGLU   bool
 	Residual bool // f32: adds to Out instead of storing
@@ -22,17 +22,13 @@ type LinearRows struct {
 
 // What the ends of a tile do: END_… of prefill_tile.metal.
 const (
-	endBF16 = iota
+	endF16 = iota
 	endF32
 	endSwiGLU
 	endResidual
 )
 
-// Sizes of prefill_tile.metal.
-const (
-	tileThreads = 128
-	tileOutputs = 64 // rows of a matrix; half as many outputs of SwiGLU
-)
+const tileThreads = 128 // TILE_THREADS of prefill_tile.metal
 
 func (l LinearRows) check() error {
 	if err := l.W.check(); err != nil {
@@ -45,10 +41,10 @@ func (l LinearRows) check() error {
 		return fmt.Errorf("its columns are not a multiple of 8")
 	case l.X.Offset%16 != 0 || l.Out.Offset%16 != 0:
 		return fmt.Errorf("vectors at byte %d and outputs at byte %d: want multiples of 16", l.X.Offset, l.Out.Offset)
-	case l.XType == F16, l.OutType == F16:
+	case l.XType == BF16, l.OutType == BF16:
 		return fmt.Errorf("vectors of %v and outputs of %v are not made", l.XType, l.OutType)
-	case l.SwiGLU && (l.OutType != BF16 || l.Residual || l.W.Rows%4 != 0):
-		return fmt.Errorf("SwiGLU wants bf16 outputs, an even number of them, and no residual")
+	case l.SwiGLU && (l.OutType != F16 || l.Residual || l.W.Rows%4 != 0):
+		return fmt.Errorf("SwiGLU wants f16 outputs, an even number of them, and no residual")
 	case l.Stride != 0 && (l.Stride < l.W.Rows || l.SwiGLU):
 		return fmt.Errorf("outputs %d apart, with SwiGLU %v: want at least %d, and none", l.Stride, l.SwiGLU, l.W.Rows)
 	case l.Residual && l.OutType != F32:
@@ -60,7 +56,7 @@ func (l LinearRows) check() error {
 // end is what the kernel does with products, and the binding of what it writes.
 func (l LinearRows) end() (uint32, metal.Binding) {
 	n, span := int64(l.Count)*int64(l.W.Rows), int64(l.Count-1)*int64(l.stride())+int64(l.W.Rows)
-	end, b, size := uint32(endBF16), l.Out.out(2*span), int64(2)
+	end, b, size := uint32(endF16), l.Out.out(2*span), int64(2)
 	switch {
 	case l.SwiGLU:
 		return endSwiGLU, l.Out.out(n)
@@ -83,20 +79,20 @@ func (l LinearRows) stride() int {
 
 // LinearRows prepares l.
 func (s *Set) LinearRows(l LinearRows) (*metal.Dispatch, error) {
-	return s.linearRows(l, tileHeight(l.Count, 1, l.XType))
+	return s.linearRows(l, s.denseTile(l))
 }
 
-// linearRows prepares l with tiles of height rows.
-func (s *Set) linearRows(l LinearRows, height int) (*metal.Dispatch, error) {
+// linearRows prepares l with tiles of size t.
+func (s *Set) linearRows(l LinearRows, t tile) (*metal.Dispatch, error) {
 	if err := l.check(); err != nil {
 		return nil, fmt.Errorf("linear of %d rows and %d columns for %d vectors: %w", l.W.Rows, l.W.Cols, l.Count, err)
 	}
 	end, out := l.end()
-	name := fmt.Sprintf("dense_%d", height)
+	name := "dense_"
 	if l.XType == F32 {
-		name = fmt.Sprintf("dense_exact_%d", height)
+		name = "dense_exact_"
 	}
-	p, err := s.pipeline("prefill_dense", name, append(l.W.constants(0), metal.Uint(3, end))...)
+	p, err := s.pipeline("prefill_dense", name+t.String(), append(l.W.constants(0), metal.Uint(3, end))...)
 	if err != nil {
 		return nil, err
 	}
@@ -106,19 +102,6 @@ func (s *Set) linearRows(l LinearRows, height int) (*metal.Dispatch, error) {
 		W                            placed
 		Outputs, Cols, Count, Stride uint32
 	}{place, uint32(l.W.Rows), uint32(l.W.Cols), uint32(l.Count), uint32(l.stride())}
-	groups := metal.Size{X: (l.Count + height - 1) / height, Y: (l.W.Rows + tileOutputs - 1) / tileOutputs, Z: 1}
+	groups := metal.Size{X: (l.Count + t.rows - 1) / t.rows, Y: (l.W.Rows + t.outputs - 1) / t.outputs, Z: 1}
 	return s.dispatch(p, buffers, params, groups, metal.Line(tileThreads))
-}
-
-// tileHeight is the rows of a tile where rows are spread over matrices: higher tiles rebuild weights less often, lower ones
-// waste less. Bits don't depend on it.
-func tileHeight(rows, matrices int, t Type) int {
-	each := rows / matrices
-	switch {
-	case each <= 16:
-		return 16
-	case each <= 40 || t == F32: // floats of higher tiles have no room in threadgroup memory
-		return 32
-	}
-	return 64
 }

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"slices"
 
 	"lilypad/metal"
 )
@@ -17,7 +18,7 @@ type Grouped struct {
 
 // TileHeight is the rows of a tile for count tokens with topK of experts each.
 func TileHeight(count, topK, experts int) int {
-	return tileHeight(count*topK, min(experts, count*topK), BF16)
+	return tileHeight(count * topK / min(experts, count*topK))
 }
 
 // TileCount is the most tiles of height rows that count tokens with topK of experts each can need: one not full for each
@@ -32,7 +33,7 @@ func (g Grouped) check(e Experts) error {
 	if err := e.check(g.TopK); err != nil {
 		return err
 	}
-	if g.Count < 1 || g.Height != 16 && g.Height != 32 && g.Height != 64 {
+	if g.Count < 1 || !slices.Contains([]int{16, 32, 64}, g.Height) {
 		return fmt.Errorf("%d tokens in tiles of %d rows: want 16, 32 or 64", g.Count, g.Height)
 	}
 	return nil
@@ -54,12 +55,16 @@ type groupedParams struct {
 type ExpertsUpRows struct {
 	Experts Experts
 	Grouped Grouped
-	X       Ref // bf16 [Count][H], at a multiple of 16 bytes
-	Out     Ref // bf16 [Count*TopK][I], by row
+	X       Ref // f16 [Count][H], at a multiple of 16 bytes
+	Out     Ref // f16 [Count*TopK][I], by row
 }
 
 // ExpertsUpRows prepares u.
 func (s *Set) ExpertsUpRows(u ExpertsUpRows) (*metal.Dispatch, error) {
+	return s.expertsUpRows(u, s.expertsTile(u.Grouped, u.Experts.GateUp.Rows))
+}
+
+func (s *Set) expertsUpRows(u ExpertsUpRows, t tile) (*metal.Dispatch, error) {
 	m, g := u.Experts.GateUp, u.Grouped
 	if err := g.check(u.Experts); err != nil {
 		return nil, err
@@ -67,7 +72,7 @@ func (s *Set) ExpertsUpRows(u ExpertsUpRows) (*metal.Dispatch, error) {
 	if u.X.Offset%16 != 0 || m.Cols%8 != 0 {
 		return nil, fmt.Errorf("experts over vectors of %d numbers at byte %d: want multiples of 8 and 16", m.Cols, u.X.Offset)
 	}
-	p, err := s.pipeline("prefill_experts", fmt.Sprintf("expert_gates_%d", g.Height), append(m.constants(0), metal.Uint(3, endSwiGLU))...)
+	p, err := s.pipeline("prefill_experts", "expert_gates_"+t.String(), append(m.constants(0), metal.Uint(3, endSwiGLU))...)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +82,7 @@ func (s *Set) ExpertsUpRows(u ExpertsUpRows) (*metal.Dispatch, error) {
 	buffers := []metal.Binding{experts, tiles, g.Tokens.in(4 * int64(pairs)), u.X.in(2 * int64(g.Count) * int64(m.Cols)),
 		u.Out.out(2 * int64(pairs) * int64(m.Rows/2))}
 	params := groupedParams{place, uint32(m.Rows), uint32(m.Cols), uint32(u.Experts.Stride / 16)}
-	groups := metal.Size{X: (m.Rows + tileOutputs - 1) / tileOutputs, Y: count, Z: 1}
+	groups := metal.Size{X: (m.Rows + t.outputs - 1) / t.outputs, Y: count, Z: 1}
 	return s.dispatch(p, buffers, params, groups, metal.Line(tileThreads))
 }
 
@@ -85,25 +90,29 @@ func (s *Set) ExpertsUpRows(u ExpertsUpRows) (*metal.Dispatch, error) {
 type ExpertsDownRows struct {
 	Experts Experts
 	Grouped Grouped
-	X       Ref  // bf16 [Count*TopK][I], by row, at a multiple of 16 bytes
+	X       Ref  // f16 [Count*TopK][I], by row, at a multiple of 16 bytes
 	Out     Ref  // OutType [Count*TopK][H], by row, at a multiple of 16 bytes
-	OutType Type // BF16 or F32
+	OutType Type // F16 or F32
 }
 
 // ExpertsDownRows prepares d.
 func (s *Set) ExpertsDownRows(d ExpertsDownRows) (*metal.Dispatch, error) {
+	return s.expertsDownRows(d, s.expertsTile(d.Grouped, d.Experts.Down.Rows))
+}
+
+func (s *Set) expertsDownRows(d ExpertsDownRows, t tile) (*metal.Dispatch, error) {
 	m, g := d.Experts.Down, d.Grouped
 	if err := g.check(d.Experts); err != nil {
 		return nil, err
 	}
-	if d.X.Offset%16 != 0 || d.Out.Offset%16 != 0 || d.OutType == F16 {
-		return nil, fmt.Errorf("experts' vectors at byte %d, %v outputs at byte %d: want multiples of 16, and bf16 or f32", d.X.Offset, d.OutType, d.Out.Offset)
+	if d.X.Offset%16 != 0 || d.Out.Offset%16 != 0 || d.OutType == BF16 {
+		return nil, fmt.Errorf("experts' vectors at byte %d, %v outputs at byte %d: want multiples of 16, and f16 or f32", d.X.Offset, d.OutType, d.Out.Offset)
 	}
-	end := uint32(endBF16)
+	end := uint32(endF16)
 	if d.OutType == F32 {
 		end = endF32
 	}
-	p, err := s.pipeline("prefill_experts", fmt.Sprintf("expert_downs_%d", g.Height), append(m.constants(0), metal.Uint(3, end))...)
+	p, err := s.pipeline("prefill_experts", "expert_downs_"+t.String(), append(m.constants(0), metal.Uint(3, end))...)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +122,6 @@ func (s *Set) ExpertsDownRows(d ExpertsDownRows) (*metal.Dispatch, error) {
 	buffers := []metal.Binding{experts, tiles, d.X.in(2 * int64(pairs) * int64(m.Cols)),
 		d.Out.out(int64(d.OutType.Bytes()) * int64(pairs) * int64(m.Rows))}
 	params := groupedParams{place, uint32(m.Rows), uint32(m.Cols), uint32(d.Experts.Stride / 16)}
-	groups := metal.Size{X: (m.Rows + tileOutputs - 1) / tileOutputs, Y: count, Z: 1}
+	groups := metal.Size{X: (m.Rows + t.outputs - 1) / t.outputs, Y: count, Z: 1}
 	return s.dispatch(p, buffers, params, groups, metal.Line(tileThreads))
 }

@@ -2,10 +2,17 @@ package kernels
 
 import "lilypad/metal"
 
-// LinearRowsBy prepares l with tiles of height rows; 0 for the route's own.
-func (s *Set) LinearRowsBy(l LinearRows, height int) (*metal.Dispatch, error) {
-	if height == 0 {
-		return s.LinearRows(l)
-	}
-	return s.linearRows(l, height)
+// LinearRowsBy prepares l with tiles of rows by outputs.
+func (s *Set) LinearRowsBy(l LinearRows, rows, outputs int) (*metal.Dispatch, error) {
+	return s.linearRows(l, tile{rows, outputs})
+}
+
+// ExpertsUpRowsBy prepares u with tiles of so many outputs.
+func (s *Set) ExpertsUpRowsBy(u ExpertsUpRows, outputs int) (*metal.Dispatch, error) {
+	return s.expertsUpRows(u, tile{u.Grouped.Height, outputs})
+}
+
+// ExpertsDownRowsBy prepares d with tiles of so many outputs.
+func (s *Set) ExpertsDownRowsBy(d ExpertsDownRows, outputs int) (*metal.Dispatch, error) {
+	return s.expertsDownRows(d, tile{d.Grouped.Height, outputs})
 }

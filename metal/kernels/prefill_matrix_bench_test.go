@@ -24,8 +24,8 @@ func BenchmarkPrefillMatrix(b *testing.B) {
 			format     kernels.Format
 			set        func(l *kernels.LinearRows)
 		}{
-			{"delta-in", 12352, hidden, q4, func(*kernels.LinearRows) {}},
-			{"attention-in", 9216, hidden, q4, func(*kernels.LinearRows) {}},
+			{"delta-in", 12352, hidden, q4, func(l *kernels.LinearRows) { l.OutType = kernels.F32 }},
+			{"attention-in", 9216, hidden, q4, func(l *kernels.LinearRows) { l.OutType = kernels.F32 }},
 			{"out", hidden, 4096, q4, func(l *kernels.LinearRows) { l.OutType, l.Residual = kernels.F32, true }},
 			{"shared-up", 2 * inner, hidden, q4, func(l *kernels.LinearRows) { l.SwiGLU = true }},
 			{"shared-down", hidden, inner, q4, func(l *kernels.LinearRows) { l.OutType = kernels.F32 }},
@@ -35,9 +35,17 @@ func BenchmarkPrefillMatrix(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", c.name, count), func(b *testing.B) {
 				t := newRooms(b)
 				m, _ := t.matrix(c.format, c.rows, c.cols)
-				l := kernels.LinearRows{W: m, X: t.room[0], Count: count, Out: t.room[1]}
+				l := kernels.LinearRows{W: m, X: t.room[0], XType: kernels.F16, Count: count, Out: t.room[1], OutType: kernels.F16}
 				c.set(&l)
-				t.flops(b, 2*float64(count)*float64(c.rows)*float64(c.cols), func() (*metal.Dispatch, error) { return t.set.LinearRows(l) })
+				tiles := denseTiles
+				if l.XType == kernels.F32 {
+					tiles = [][2]int{{16, 64}, {32, 64}}
+				}
+				for _, tile := range tiles {
+					b.Run(fmt.Sprintf("%dx%d", tile[0], tile[1]), func(b *testing.B) {
+						t.flops(b, 2*float64(count)*float64(c.rows)*float64(c.cols), func() (*metal.Dispatch, error) { return t.set.LinearRowsBy(l, tile[0], tile[1]) })
+					})
+				}
 			})
 		}
 		b.Run(fmt.Sprintf("experts/%d", count), func(b *testing.B) {
@@ -47,24 +55,22 @@ func BenchmarkPrefillMatrix(b *testing.B) {
 			e.GateUp, end = t.matrix(q4, 2*inner, hidden)
 			e.Down = kernels.Matrix{Format: q4, Rows: hidden, Cols: inner, Buffer: t.weights, Codes: end, Pairs: end + q4.CodesBytes(hidden, inner)}
 			e.Stride = (e.Down.Pairs + q4.PairsBytes(hidden, inner) + 16383) / 16384 * 16384
-			for _, height := range []int{16, 32, 64} {
-				if count == 2048 && height == 16 {
-					continue
-				}
+			for _, tile := range denseTiles {
+				height, outputs := tile[0], tile[1]
 				g := kernels.Grouped{Count: count, TopK: topK, Height: height, Tokens: t.room[2], Tiles: t.room[3]}
 				group := kernels.GroupRows{IDs: t.room[4], Experts: experts, Grouped: g, Places: t.room[5], Loads: t.room[6]}
 				product := 2 * float64(count) * topK * hidden * inner
 				b.Run(fmt.Sprintf("group/%d", height), func(b *testing.B) {
 					t.flops(b, 0, func() (*metal.Dispatch, error) { return t.set.GroupRows(group) })
 				})
-				b.Run(fmt.Sprintf("up/%d", height), func(b *testing.B) {
+				b.Run(fmt.Sprintf("up/%dx%d", height, outputs), func(b *testing.B) {
 					t.flops(b, 2*product, func() (*metal.Dispatch, error) {
-						return t.set.ExpertsUpRows(kernels.ExpertsUpRows{Experts: e, Grouped: g, X: t.room[0], Out: t.room[1]})
+						return t.set.ExpertsUpRowsBy(kernels.ExpertsUpRows{Experts: e, Grouped: g, X: t.room[0], Out: t.room[1]}, outputs)
 					})
 				})
-				b.Run(fmt.Sprintf("down/%d", height), func(b *testing.B) {
+				b.Run(fmt.Sprintf("down/%dx%d", height, outputs), func(b *testing.B) {
 					t.flops(b, product, func() (*metal.Dispatch, error) {
-						return t.set.ExpertsDownRows(kernels.ExpertsDownRows{Experts: e, Grouped: g, X: t.room[1], Out: t.room[7], OutType: kernels.F32})
+						return t.set.ExpertsDownRowsBy(kernels.ExpertsDownRows{Experts: e, Grouped: g, X: t.room[1], Out: t.room[7], OutType: kernels.F32}, outputs)
 					})
 				})
 			}
@@ -125,7 +131,7 @@ func (t *rooms) routed(b *testing.B) {
 		check(b, t.weights.Write(bytes, at))
 	}
 	for i := 0; i < len(bytes); i += 2 {
-		binary.LittleEndian.PutUint16(bytes[i:], ref.Bfloat(float32(rng.NormFloat64())))
+		binary.LittleEndian.PutUint16(bytes[i:], ref.HalfBits(float32(rng.NormFloat64())))
 	}
 	check(b, t.room[0].Buffer.Write(bytes, t.room[0].Offset))
 	check(b, t.room[1].Buffer.Write(bytes, t.room[1].Offset))

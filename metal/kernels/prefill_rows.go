@@ -44,7 +44,7 @@ type NormRows struct {
 	Cols  int // a multiple of 4
 	Gain  Ref // f32 [Cols], the 1 added, at a multiple of 16 bytes
 	Eps   float32
-	X     Ref  // bf16 [Count][Cols], written, at a multiple of 8 bytes
+	X     Ref  // f16 [Count][Cols], written, at a multiple of 8 bytes
 	Exact *Ref // f32 [Count][Cols], written too unless nil: x before it is rounded, at a multiple of 16 bytes
 }
 
@@ -74,7 +74,7 @@ func (s *Set) NormRows(n NormRows) (*metal.Dispatch, error) {
 	if n.Exact != nil {
 		name, buffers = "norm_rows_exact", append(buffers, n.Exact.out(4*size))
 	}
-	p, err := s.pipeline("prefill_rows", name, metal.Uint(0, uint32(BF16)), metal.Uint(1, 1)) // of which this kernel reads none
+	p, err := s.pipeline("prefill_rows", name, metal.Uint(0, uint32(F16)), metal.Uint(1, 1)) // of which this kernel reads none
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ type CombineRows struct {
 	Weights Ref      // f32 [Count][TopK+1]; the last is the shared expert's
 	Experts Ref      // Type [Count*TopK][Cols], by row, at a multiple of 16 bytes
 	Shared  Ref      // Type [Count][Cols], at a multiple of 16 bytes
-	Type    Type     // BF16 or F32
+	Type    Type     // F16 or F32
 	Norm    NormRows // of the sum, H being changed; Exact is not made
 }
 
@@ -99,8 +99,8 @@ func (s *Set) CombineRows(c CombineRows) (*metal.Dispatch, error) {
 	if err := n.check(); err != nil {
 		return nil, err
 	}
-	if c.TopK < 1 || c.TopK > MaxTopK || c.Type == F16 || n.Exact != nil || c.Experts.Offset%16 != 0 || c.Shared.Offset%16 != 0 {
-		return nil, fmt.Errorf("sums of %d experts' outputs of %v at bytes %d and %d: want at most %d, bf16 or f32, multiples of 16",
+	if c.TopK < 1 || c.TopK > MaxTopK || c.Type == BF16 || n.Exact != nil || c.Experts.Offset%16 != 0 || c.Shared.Offset%16 != 0 {
+		return nil, fmt.Errorf("sums of %d experts' outputs of %v at bytes %d and %d: want at most %d, f16 or f32, multiples of 16",
 			c.TopK, c.Type, c.Experts.Offset, c.Shared.Offset, MaxTopK)
 	}
 	p, err := s.pipeline("prefill_rows", "combine_rows", metal.Uint(0, uint32(c.Type)), metal.Uint(1, uint32(c.TopK)))

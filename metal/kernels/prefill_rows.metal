@@ -30,15 +30,15 @@ INLINE float row_squares(device const float4* h, uint cols, uint self) {
   return sum;
 }
 
-// A thread's share of x = h*scale*gain as bf16.
+// A thread's share of x = h*scale*gain as f16.
 INLINE void store_normed(device const float4* h, device const float4* gain, device uint2* x, float scale, uint cols, uint self) {
   for (uint i = self; i < cols / 4; i += ROW_THREADS) {
     const float4 v = h[i] * scale * gain[i];
-    x[i] = uint2(packed(v.x, v.y), packed(v.z, v.w));
+    x[i] = uint2(packed_half(v.x, v.y), packed_half(v.z, v.w));
   }
 }
 
-// norm_rows writes x = h/rms(h)*gain as bf16.
+// norm_rows writes x = h/rms(h)*gain as f16.
 kernel void norm_rows(device const float4* h [[buffer(0)]], device const float4* gain [[buffer(1)]],
                       device uint2* x [[buffer(2)]], constant RowShape& shape [[buffer(3)]],
                       uint3 at [[threadgroup_position_in_grid]], uint self [[thread_index_in_threadgroup]],
@@ -65,7 +65,7 @@ kernel void norm_rows_exact(device const float4* h [[buffer(0)]], device const f
 INLINE float4 load_four(device const uchar* y, ulong quad) {
   if (EXPERT_TYPE == F32) return ((device const float4*)y)[quad];
   const uint2 v = ((device const uint2*)y)[quad];
-  return float4(low_bf16(v.x), high_bf16(v.x), low_bf16(v.y), high_bf16(v.y));
+  return float4(float2(as_type<half2>(v.x)), float2(as_type<half2>(v.y)));
 }
 
 // combine_rows adds to h the sum over slots, ascending, of weight times the row of experts' outputs that places names, then

@@ -52,7 +52,7 @@ func TestNormRows(t *testing.T) {
 			want := ref.NormRows(h, gain, n.Eps)
 			op, err := set.NormRows(n)
 			runFixture(t, device, a, op, err)
-			if err := fixture.CompareBfloats(a.Bfloats(n.X, len(want)), want, 1, 1e-3); err != nil {
+			if err := fixture.CompareHalves(a.Halves(n.X, len(want)), want, 1, 1e-3); err != nil {
 				t.Error(err)
 			}
 			exact := a.Room(4 * size)
@@ -62,7 +62,7 @@ func TestNormRows(t *testing.T) {
 			if err := fixture.CompareFloats(a.Floats(exact, len(want)), want, 1e-5); err != nil {
 				t.Errorf("exact: %v", err)
 			}
-			if err := fixture.CompareBfloats(a.Bfloats(n.X, len(want)), want, 1, 1e-3); err != nil {
+			if err := fixture.CompareHalves(a.Halves(n.X, len(want)), want, 1, 1e-3); err != nil {
 				t.Errorf("beside exact: %v", err)
 			}
 		})
@@ -72,13 +72,13 @@ func TestNormRows(t *testing.T) {
 func TestCombineRows(t *testing.T) {
 	device, set := newSet(t, exact)
 	for _, s := range rowShapes {
-		for _, kind := range []kernels.Type{kernels.BF16, kernels.F32} {
+		for _, kind := range []kernels.Type{kernels.F16, kernels.F32} {
 			for _, topK := range []int{1, 8} {
 				t.Run(fmt.Sprintf("%v, %v, %d", s, kind, topK), func(t *testing.T) {
 					a := newArena(t, device, 1<<20, 44)
 					put := a.PutFloats
-					if kind == kernels.BF16 {
-						put = a.PutBfloats
+					if kind == kernels.F16 {
+						put = a.PutHalves
 					}
 					size := s.count * s.cols
 					h, gain := a.Normal(size, 0, 2), a.Normal(s.cols, 1, 0.2)
@@ -95,7 +95,7 @@ func TestCombineRows(t *testing.T) {
 					if err := fixture.CompareFloats(a.Floats(c.Norm.H, size), want, 1e-5); err != nil {
 						t.Errorf("h: %v", err)
 					}
-					if err := fixture.CompareBfloats(a.Bfloats(c.Norm.X, size), ref.NormRows(want, gain, 1e-6), 1, 1e-3); err != nil {
+					if err := fixture.CompareHalves(a.Halves(c.Norm.X, size), ref.NormRows(want, gain, 1e-6), 1, 1e-3); err != nil {
 						t.Errorf("x: %v", err)
 					}
 				})

@@ -1,17 +1,16 @@
 // Rows of activations times a matrix: what the kernels of prefill share. A threadgroup of 4 simdgroups computes a tile of
-// 8R rows by 64 outputs, each simdgroup 16 of the outputs. Over and over it stages 64 inputs of the rows and of the
+// 8R rows by 32C outputs, each simdgroup 8C of the outputs. Over and over it stages 64 inputs of the rows and of the
 // weights, rebuilt as numbers of type T, in threadgroup memory, and multiplies. The sum of an output runs over its inputs
-// in one order, whatever R, the tile and the other rows are.
+// in one order, whatever R, C, the tile and the other rows are.
 //
-// Staged, a column block of 8 inputs holds 8 of each row, one row after the other, so an 8x8 matrix is 64 neighbours. The
-// blocks are 8 elements farther apart than that: threads that store to different ones then hit different banks.
+// A higher tile rebuilds weights less often, but rows that are missing are wasted; a larger one loads less from threadgroup
+// memory for each product, but takes registers and threadgroup memory, and so leaves a core fewer threadgroups to go on with
+// while one waits.
+//
+// Staged rows are 16 bytes farther apart than they are long: eight of them, read 16 bytes each, then lie in different banks.
 
 constant constexpr uint TILE_THREADS = 128;
-constant constexpr uint TILE_OUTPUTS = 64;
 constant constexpr uint TILE_DEPTH = 64;
-constant constexpr uint TILE_PAIRS = TILE_OUTPUTS / 2;           // outputs of a tile of gates and ups
-constant constexpr uint TILE_BLOCK = TILE_OUTPUTS * 8 + 8;       // elements of a column block of weights
-constant constexpr uint TILE_WEIGHTS = TILE_DEPTH / 8 * TILE_BLOCK;  // elements of staged weights
 
 // acc[i][j] += the sum over l of a[i][l] * b[l][j]: M by N matrices, K deep, M and K even. The simulator's GPU has larger
 // multiplications, which it joins these into.
@@ -34,19 +33,46 @@ INLINE void multiply_block(thread simdgroup_float8x8* acc, thread const simdgrou
 #endif
 }
 
-// The threadgroup memory of a tile in 16 bytes; it holds the outputs, too, when the inputs are done.
-template <class T, int R> struct TileSize {
-  static constexpr constant uint rows = TILE_DEPTH / 8 * (R * 64 + 8);
-  static constexpr constant uint staged = (rows + TILE_WEIGHTS) * sizeof(T) / 16;
-  static constexpr constant uint outputs = R * 8 * TILE_OUTPUTS / 4;
-  static constexpr constant uint most = staged > outputs ? staged : outputs;
+// a[2i+l], the matrix of rows 8i and columns 8l from p on.
+template <class T>
+INLINE void load_block(thread simdgroup_matrix<T, 8, 8>* a, threadgroup const T* p, uint stride) {
+#pragma unroll
+  for (uint i = 0; i < 4; i++) simdgroup_load(a[i], p + i / 2 * 8 * stride + i % 2 * 8, stride);
+}
+
+// b[2l+j] of the transpose: the matrix of rows 8j and columns 8l from p on.
+template <class T>
+INLINE void load_turned_block(thread simdgroup_matrix<T, 8, 8>* b, threadgroup const T* p, uint stride) {
+#pragma unroll
+  for (uint i = 0; i < 4; i++) simdgroup_load(b[i], p + i % 2 * 8 * stride + i / 2 * 8, stride, ulong2(0, 0), true);
+}
+
+#ifdef __SIM_LOAD_LEFT  // four at once, where rows begin at multiples of 16 bytes
+INLINE void load_block(thread simdgroup_half8x8* a, threadgroup const half* p, uint stride) { __SIM_LOAD_LEFT(a, p, stride); }
+INLINE void load_turned_block(thread simdgroup_half8x8* b, threadgroup const half* p, uint stride) {
+  __SIM_LOAD_RIGHT_TURNED(b, p, stride);
+}
+#endif
+
+// Sizes of a tile; strides are from row to row of what is staged, in elements.
+template <class T, int R, int C> struct Tile {
+  static constexpr constant uint rows = 8 * R;
+  static constexpr constant uint outputs = 32 * C;
+  static constexpr constant uint stride = TILE_DEPTH + 16 / sizeof(T);
+  static constexpr constant uint memory = (rows + outputs) * stride * sizeof(T) / 16;  // 16 bytes
 };
 
-// Two neighbours, as numbers of 16 bits, or as they are.
+// Two neighbours in bf16.
 INLINE uint packed(float a, float b) { return as_type<uint>(bfloat2(float2(a, b))); }
 
-INLINE void put_eight(threadgroup bfloat* at, thread const float* v) {
-  *(threadgroup uint4*)at = uint4(packed(v[0], v[1]), packed(v[2], v[3]), packed(v[4], v[5]), packed(v[6], v[7]));
+// x within what a half holds; NaN stays.
+INLINE float saturated(float x) { return x > 65504.0f ? 65504.0f : x < -65504.0f ? -65504.0f : x; }
+
+// Two neighbours in f16.
+INLINE uint packed_half(float a, float b) { return as_type<uint>(half2(float2(saturated(a), saturated(b)))); }
+
+INLINE void put_eight(threadgroup half* at, thread const float* v) {
+  *(threadgroup uint4*)at = uint4(packed_half(v[0], v[1]), packed_half(v[2], v[3]), packed_half(v[4], v[5]), packed_half(v[6], v[7]));
 }
 
 INLINE void put_eight(threadgroup float* at, thread const float* v) {
@@ -127,11 +153,39 @@ INLINE void rebuild_codes(threadgroup T* to, thread const HeldWeights& h, uint t
     float v[8];
 #pragma unroll
     for (int j = 0; j < 8; j++) v[j] = fma(h.pair.x, code_above_256<B>(h.words, i + j) - above, offset);
-    put_eight(to + i / 8 * TILE_BLOCK, v);
+    put_eight(to + i, v);
   }
 }
 
-// Stores the 32 weights as numbers of type T, to the place of the first in threadgroup memory.
+// Codes of 4 bits whose scales have at most a half's digits are rebuilt two at a time: or'd into 1024, a half's last place is
+// 1. Scales under 2^-17 lose digits, but then all their weights are under 2^-13, where a half has no more of them either.
+template <>
+INLINE void rebuild_codes<half, 4>(threadgroup half* to, thread const HeldWeights& h, uint type) {
+  if (type == F32) {
+#pragma unroll
+    for (int i = 0; i < 32; i += 8) {
+      float v[8];
+#pragma unroll
+      for (int j = 0; j < 8; j++) v[j] = fma(h.pair.x, code_above_256<4>(h.words, i + j) - 256.0f, h.pair.y);
+      put_eight(to + i, v);
+    }
+    return;
+  }
+  const half2 scale = half2(half(h.pair.x), half(h.pair.x)), bias = half2(half(h.pair.y), half(h.pair.y));
+  const half2 above = half2(1024.0h, 1024.0h);
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    half2 v[4];  // codes j and j+4
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      v[j] = fma(as_type<half2>((h.words[i] >> (4 * j) & 0x000f000fu) | 0x64006400u) - above, scale, bias);
+    }
+    *(threadgroup uint4*)(to + 8 * i) = uint4(as_type<uint>(half2(v[0].x, v[1].x)), as_type<uint>(half2(v[2].x, v[3].x)),
+                                              as_type<uint>(half2(v[0].y, v[1].y)), as_type<uint>(half2(v[2].y, v[3].y)));
+  }
+}
+
+// Stores the 32 weights as numbers of type T.
 template <class T>
 INLINE void rebuild(threadgroup T* to, thread const HeldWeights& h, Coding c) {
   if (c.bits == 4) rebuild_codes<T, 4>(to, h, c.type);
@@ -142,7 +196,7 @@ INLINE void rebuild(threadgroup T* to, thread const HeldWeights& h, Coding c) {
   else if (c.bits == 2) rebuild_codes<T, 2>(to, h, c.type);
   else {
 #pragma unroll
-    for (int i = 0; i < 32; i += 8) put_eight(to + i / 8 * TILE_BLOCK, h.plain + i);
+    for (int i = 0; i < 32; i += 8) put_eight(to + i, h.plain + i);
   }
 }
 
@@ -164,133 +218,137 @@ INLINE void hold_rows(thread uint4* v, device const T* x, thread const uint* row
 
 template <class T, int R>
 INLINE void stage_rows(threadgroup T* to, thread const uint4* v, uint self) {
-  threadgroup T* at = to + self % 8 * (R * 64 + 8) + self / 8 * 8;
+  constexpr uint stride = Tile<T, R, 2>::stride;
+  threadgroup T* at = to + self / 8 * stride + self % 8 * 8;
 #pragma unroll
   for (uint i = 0; i < R / 2; i++) {
 #pragma unroll
     for (uint j = 0; j < sizeof(T) / 2; j++) {
-      ((threadgroup uint4*)(at + 128 * i))[j] = v[i * (sizeof(T) / 2) + j];
+      ((threadgroup uint4*)(at + 16 * i * stride))[j] = v[i * (sizeof(T) / 2) + j];
     }
   }
 }
 
+// Where the products of 8 rows, the i-th, and a simdgroup's j-th 8 outputs are among a tile's: in blocks of two by two.
+template <int C> INLINE uint block_of(uint i, uint j) { return (i / 2 * (C / 2) + j / 2) * 4 + i % 2 * 2 + j % 2; }
+
 // Multiplies what is staged; ALL says that no row of the tile is missing, else rows beyond live cost nothing from 16 to 16.
-template <class T, int R, bool ALL>
+template <class T, int R, int C, bool ALL>
 INLINE void multiply_staged(thread simdgroup_float8x8* acc, threadgroup const T* a, threadgroup const T* b, uint live) {
+  constexpr uint stride = Tile<T, R, C>::stride;
 #pragma unroll
-  for (uint k = 0; k < TILE_DEPTH / 8; k += 2) {
-    simdgroup_matrix<T, 8, 8> right[4];
+  for (uint k = 0; k < TILE_DEPTH; k += 16) {
+    simdgroup_matrix<T, 8, 8> right[2 * C];
 #pragma unroll
-    for (uint l = 0; l < 4; l++) {
-      simdgroup_load(right[l], b + (k + l / 2) * TILE_BLOCK + l % 2 * 64, 8, ulong2(0, 0), true);
-    }
+    for (uint j = 0; j < C; j += 2) load_turned_block(right + 2 * j, b + j * 8 * stride + k, stride);
 #pragma unroll
     for (uint i = 0; i < R; i += 2) {
       if (ALL || i * 8 < live) {
         simdgroup_matrix<T, 8, 8> left[4];
+        load_block(left, a + i * 8 * stride + k, stride);
 #pragma unroll
-        for (uint l = 0; l < 4; l++) simdgroup_load(left[l], a + (k + l % 2) * (R * 64 + 8) + (i + l / 2) * 64, 8);
-        multiply_block<T, 2, 2, 2>(acc + 2 * i, left, right);
+        for (uint j = 0; j < C; j += 2) multiply_block<T, 2, 2, 2>(acc + block_of<C>(i, j), left, right + 2 * j);
       }
     }
   }
 }
 
-// The products of a tile: acc[2i] and acc[2i+1] are the first and the second 8 of a simdgroup's outputs for rows 8i to
-// 8i+7. A thread stages inputs of rows[0..R/2) of x and weights of row w of the matrix, output self/2 of the tile. live rows
-// exist.
-template <class T, int R>
+// The products of a tile, in the order of block_of. A thread stages inputs of rows[0..R/2) of x and weights of rows
+// w[0..C/2) of the matrix, outputs self/2 and self/2 + 64 of the tile. live rows exist.
+template <class T, int R, int C>
 INLINE void multiply_tile(thread simdgroup_float8x8* acc, threadgroup float4* memory, device const T* x,
-                          thread const uint* rows, uint live, WeightRow w, Coding coding, uint cols, uint self, uint simd) {
+                          thread const uint* rows, uint live, thread const WeightRow* w, Coding coding, uint cols,
+                          uint self, uint simd) {
+  constexpr uint stride = Tile<T, R, C>::stride;
   threadgroup T* a = (threadgroup T*)memory;
-  threadgroup T* b = a + TileSize<T, R>::rows;
-  threadgroup T* rebuilt = b + self % 2 * (4 * TILE_BLOCK) + self / 2 * 8;
+  threadgroup T* b = a + Tile<T, R, C>::rows * stride;
+  threadgroup T* rebuilt = b + self / 2 * stride + self % 2 * 32;
 #pragma unroll
-  for (uint i = 0; i < 2 * R; i++) acc[i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+  for (uint i = 0; i < R * C; i++) acc[i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
 
   uint4 held[R / 2 * (sizeof(T) / 2)];
-  HeldWeights weights;
+  HeldWeights weights[C / 2];
   hold_rows<T, R>(held, x, rows, live, cols, self % 8 * 8, self);
-  hold(weights, w, coding, self % 2 * 32, cols);
+#pragma unroll
+  for (uint i = 0; i < C / 2; i++) hold(weights[i], w[i], coding, self % 2 * 32, cols);
   for (uint k = 0; k < cols; k += TILE_DEPTH) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
     stage_rows<T, R>(a, held, self);
-    rebuild<T>(rebuilt, weights, coding);
+#pragma unroll
+    for (uint i = 0; i < C / 2; i++) rebuild<T>(rebuilt + i * 64 * stride, weights[i], coding);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     if (k + TILE_DEPTH < cols) {  // these loads are on their way while the matrices are multiplied
       hold_rows<T, R>(held, x, rows, live, cols, k + TILE_DEPTH + self % 8 * 8, self);
-      hold(weights, w, coding, k + TILE_DEPTH + self % 2 * 32, cols);
-    }
-    if (live == 8 * R) multiply_staged<T, R, true>(acc, a, b + simd * 128, live);
-    else multiply_staged<T, R, false>(acc, a, b + simd * 128, live);
-  }
-}
-
-// Puts a simdgroup's products in threadgroup memory and returns its place: matrices of 64 floats in the order of acc.
-template <int R>
-INLINE threadgroup float* spill_tile(thread const simdgroup_float8x8* acc, threadgroup float4* memory, uint simd) {
-  threadgroup float* at = (threadgroup float*)memory + simd * (R * 128);
-  threadgroup_barrier(mem_flags::mem_threadgroup);  // the last multiplication has read its operands
 #pragma unroll
-  for (uint i = 0; i < 2 * R; i++) simdgroup_store(acc[i], at + i * 64, 8);
-  simdgroup_barrier(mem_flags::mem_threadgroup);
-  return at;
+      for (uint i = 0; i < C / 2; i++) hold(weights[i], w[i], coding, k + TILE_DEPTH + self % 2 * 32, cols);
+    }
+    if (live == 8 * R) multiply_staged<T, R, C, true>(acc, a, b + simd * (8 * C) * stride, live);
+    else multiply_staged<T, R, C, false>(acc, a, b + simd * (8 * C) * stride, live);
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);  // memory is free for the products
 }
 
 // Row of the matrix that yields output n of a tile: of gates and ups, alternately 8 of each, so that a simdgroup has both.
+template <int C>
 INLINE uint paired_row(uint tile, uint n, uint inner) {
-  const uint i = min(tile * TILE_PAIRS + n / 16 * 8 + n % 8, inner - 1);
+  const uint i = min(tile * (16 * C) + n / 16 * 8 + n % 8, inner - 1);
   return n % 16 < 8 ? i : inner + i;
 }
 
-// silu(gate) * up of a simdgroup's products, for rows below live, to out[row][inner], a multiple of 2.
-template <int R>
-INLINE void store_swiglu(threadgroup const float* at, device bfloat* out, uint inner, uint live, uint tile, uint simd,
-                         uint lane) {
-  const uint i = tile * TILE_PAIRS + simd * 8 + lane % 4 * 2;
-  if (i >= inner) return;
+constant constexpr uint END_F16 = 0;
+constant constexpr uint END_F32 = 1;
+constant constexpr uint END_SWIGLU = 2;    // f16
+constant constexpr uint END_RESIDUAL = 3;  // adds to the floats that are there
+
+// Two neighbouring outputs of SwiGLU for each lane, of 8 rows by 8 gates and as many ups, to out[row][stride].
+INLINE void store_swiglu(threadgroup const float* at, device uchar* out, uint inner, ulong row, uint column, uint lane) {
+  const float2 g = ((threadgroup const float2*)at)[lane], u = ((threadgroup const float2*)at)[lane + 32];
+  if (column < inner) *(device uint*)(out + (row * inner + column) * 2) = packed_half(silu(g.x) * u.x, silu(g.y) * u.y);
+}
+
+// Four neighbouring outputs of each lane to out[row][stride], of which outputs are written.
+INLINE void store_four(float4 v, device uchar* out, uint end, uint outputs, uint stride, ulong row, uint column) {
+  if (column >= outputs) return;
+  const ulong place = row * stride + column;
+  if ((outputs | stride) % 4 == 0) {
+    if (end == END_F16) *(device uint2*)(out + place * 2) = uint2(packed_half(v.x, v.y), packed_half(v.z, v.w));
+    else if (end == END_F32) *(device float4*)(out + place * 4) = v;
+    else *(device float4*)(out + place * 4) += v;
+    return;
+  }
+  const float values[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-  for (uint block = 0; block < R; block++) {
-    const uint row = block * 8 + lane / 4;
-    threadgroup const float2* gate = (threadgroup const float2*)(at + block * 128) + lane;
-    if (row < live) {
-      const float2 g = gate[0], u = gate[32];
-      *(device uint*)(out + ulong(row) * inner + i) = packed(silu(g.x) * u.x, silu(g.y) * u.y);
-    }
+  for (uint i = 0; i < 4; i++) {
+    if (column + i >= outputs) return;
+    if (end == END_F16) ((device half*)out)[place + i] = half(saturated(values[i]));
+    else if (end == END_F32) ((device float*)out)[place + i] = values[i];
+    else ((device float*)out)[place + i] += values[i];
   }
 }
 
-constant constexpr uint END_BF16 = 0;
-constant constexpr uint END_F32 = 1;
-constant constexpr uint END_SWIGLU = 2;
-constant constexpr uint END_RESIDUAL = 3;  // adds to the floats that are there
-
-// A simdgroup's products, for rows below live, to out[row][stride], of which outputs are written.
-template <int R>
-INLINE void store_products(threadgroup const float* at, device uchar* out, uint end, uint outputs, uint stride, uint live,
-                           uint tile, uint simd, uint lane) {
-  const uint column = tile * TILE_OUTPUTS + simd * 16 + lane / 16 * 8 + lane % 2 * 4;
-  const uint count = column < outputs ? min(outputs - column, 4u) : 0;
+// Writes a simdgroup's products for rows below live, by way of threadgroup memory: of SwiGLU half as many outputs as the
+// matrix has, else all, to rows stride apart.
+template <int R, int C>
+INLINE void store_tile(thread const simdgroup_float8x8* acc, threadgroup float4* memory, device uchar* out, uint end,
+                       uint outputs, uint stride, uint live, uint tile, uint simd, uint lane) {
+  threadgroup float* at = (threadgroup float*)memory + simd * (64 * C);
 #pragma unroll
-  for (uint block = 0; block < R; block++) {
-    const uint row = block * 8 + lane % 16 / 2;
-    const float4 v = ((threadgroup const float4*)(at + block * 128))[lane];
-    if (row >= live) continue;
-    const ulong place = ulong(row) * stride + column;
-    if ((outputs | stride) % 4 == 0) {
-      if (count == 0) continue;
-      if (end == END_BF16) *(device uint2*)(out + place * 2) = uint2(packed(v.x, v.y), packed(v.z, v.w));
-      else if (end == END_F32) *(device float4*)(out + place * 4) = v;
-      else *(device float4*)(out + place * 4) += v;
-    } else {
-      const float values[4] = {v.x, v.y, v.z, v.w};
+  for (uint i = 0; i < R; i++) {
+    if (i * 8 >= live) return;
 #pragma unroll
-      for (uint i = 0; i < 4; i++) {
-        if (i >= count) continue;
-        if (end == END_BF16) ((device bfloat*)out)[place + i] = bfloat(values[i]);
-        else if (end == END_F32) ((device float*)out)[place + i] = values[i];
-        else ((device float*)out)[place + i] += values[i];
+    for (uint j = 0; j < C; j++) simdgroup_store(acc[block_of<C>(i, j)], at + j * 64, 8);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+#pragma unroll
+    for (uint j = 0; j < C; j += 2) {
+      if (end == END_SWIGLU) {
+        const uint row = i * 8 + lane / 4, column = (tile * 4 + simd) * (4 * C) + j * 4 + lane % 4 * 2;
+        if (row < live) store_swiglu(at + j * 64, out, outputs / 2, row, column, lane);
+      } else {
+        const uint row = i * 8 + lane % 16 / 2, column = (tile * 4 + simd) * (8 * C) + j * 8 + lane / 16 * 8 + lane % 2 * 4;
+        const float4 v = ((threadgroup const float4*)(at + j * 64))[lane];
+        if (row < live) store_four(v, out, end, outputs, stride, row, column);
       }
     }
+    simdgroup_barrier(mem_flags::mem_threadgroup);  // before the next rows take their place
   }
 }

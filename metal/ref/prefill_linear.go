@@ -1,10 +1,10 @@
 package ref
 
-// Rounded is m with weights rounded to bf16, as prefill rebuilds them for bf16 vectors.
+// Rounded is m with weights rounded to f16, as prefill rebuilds them for f16 vectors.
 func (m Matrix) Rounded() Matrix {
 	data := make([]float32, len(m.Data))
 	for i, w := range m.Data {
-		data[i] = Round(w)
+		data[i] = RoundHalf(w)
 	}
 	return Matrix{m.Rows, m.Cols, data}
 }

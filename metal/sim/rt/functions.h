@@ -158,8 +158,19 @@ __SIM_REAL2(step, y < x ? 0.0f : 1.0f)
 
 inline float fma(float a, float b, float c) { return __sim::fma(a, b, c); }
 __SIM_EACH3(fma, float)
+#if defined(__NVPTX__)
+inline half2 fma(half2 a, half2 b, half2 c) {
+  uint d;
+  __asm__("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(__builtin_astype(a, uint)), "r"(__builtin_astype(b, uint)), "r"(__builtin_astype(c, uint)));
+  return __builtin_astype(d, half2);
+}
+inline half fma(half a, half b, half c) { return fma((half2)(a), (half2)(b), (half2)(c)).x; }
+inline half3 fma(half3 a, half3 b, half3 c) { return (half3)(fma(a.xy, b.xy, c.xy), fma(a.z, b.z, c.z)); }
+inline half4 fma(half4 a, half4 b, half4 c) { return (half4)(fma(a.xy, b.xy, c.xy), fma(a.zw, b.zw, c.zw)); }
+#else
 inline half fma(half a, half b, half c) { return (half)__sim::fma((float)a, (float)b, (float)c); }
 __SIM_EACH3(fma, half)
+#endif
 inline float ldexp(float x, int n) { return __sim::ldexp(x, n); }
 inline int ilogb(float x) { int e; __sim::frexp(x, &e); return e - 1; }
 inline float frexp(float x, thread int& e) { return __sim::frexp(x, &e); }
