@@ -27,7 +27,9 @@ func norm(x []float32) float64 {
 }
 
 // TestDemoActivations compares hidden states, recurrent states, conv windows and KV layer by layer.
-func TestDemoActivations(t *testing.T) {
+func TestDemoActivations(t *testing.T) { eachSet(t, testDemoActivations) }
+
+func testDemoActivations(t *testing.T, set string) {
 	if slow {
 		t.Skip("numeric golden: too slow under the race detector")
 	}
@@ -49,7 +51,7 @@ func TestDemoActivations(t *testing.T) {
 		}
 	}
 	readJSON(t, "testdata/demo_activations.json", &golden)
-	m := newModel(t, openDemo(t), Options{})
+	m := newModel(t, openDemo(t), Options{Kernels: set})
 	n, hidden := len(golden.Prompt), m.shape.Hidden
 	seen := 0
 	m.pass.trace = func(layer int, h []float32) {

@@ -37,7 +37,14 @@ func (b *buffers) grow(m *Model, rows int) {
 		n *= 2
 	}
 	floats := func(per int) []float32 { return make([]float32, n*per) }
-	*b = buffers{rows: n, h: floats(s.Hidden), x: newBatch(n, s.Hidden), y: floats(s.Hidden)}
+	batchOf := func(rows, cols int) batch {
+		b := newBatch(rows, cols)
+		if !m.kernels.wantsSums {
+			b.sums = nil
+		}
+		return b
+	}
+	*b = buffers{rows: n, h: floats(s.Hidden), x: batchOf(n, s.Hidden), y: floats(s.Hidden)}
 	mixed := 0
 	if m.attnLayers > 0 {
 		mixed = s.Heads * s.HeadDim
@@ -51,7 +58,7 @@ func (b *buffers) grow(m *Model, rows int) {
 		b.z = floats(s.ValueHeads * s.ValueDim)
 		b.beta, b.alpha = floats(s.ValueHeads), floats(s.ValueHeads)
 	}
-	b.mixed = newBatch(n, mixed)
+	b.mixed = batchOf(n, mixed)
 	always := 0
 	for _, l := range s.Layers {
 		if !l.MoE {
@@ -64,10 +71,10 @@ func (b *buffers) grow(m *Model, rows int) {
 			b.router, b.gate = floats(s.Experts), floats(1)
 			b.top, b.topW = make([]int32, slots), make([]float32, slots)
 			b.slots, b.weights = make([]int32, slots), make([]float32, slots)
-			b.routed = newBatch(slots, s.ExpertFFN)
+			b.routed = batchOf(slots, s.ExpertFFN)
 		}
 	}
-	b.always = newBatch(n, always)
+	b.always = batchOf(n, always)
 	b.ones = floats(1)
 	for i := range b.ones {
 		b.ones[i] = 1
@@ -82,6 +89,7 @@ type scratch struct {
 	sums        []float32 // [4, groups]: sums of activations
 	dots        []quad    // [groups]
 	out, out2   []float32 // results of mulRows
+	vector      vectorScratch
 	scores      []float32 // [4, tokens]: attention
 	q, k, v     []float32 // one head each: DeltaNet
 }
@@ -95,7 +103,7 @@ func (m *Model) newScratch() scratch {
 		kernels: m.kernels,
 		tile:    make([]float32, 4*padded(widest)),
 		scale:   make([]float32, 4*groups), bias: make([]float32, 4*groups), sums: make([]float32, 4*groups), dots: make([]quad, groups),
-		out: make([]float32, maxOut), out2: make([]float32, maxOut),
+		out: make([]float32, outRoom), out2: make([]float32, outRoom), vector: newVectorScratch(widest),
 		q: make([]float32, s.KeyDim), k: make([]float32, s.KeyDim), v: make([]float32, s.ValueDim),
 	}
 }

@@ -59,18 +59,20 @@ func inChunks(t testing.TB, s *sequence, tokens []int32, n int) []float32 {
 
 // TestChunksGiveTheSameBits cuts a prompt of 130 tokens in every way the design names, at one and two threads, and starts
 // a second sequence from a snapshot at each cut.
-func TestChunksGiveTheSameBits(t *testing.T) {
+func TestChunksGiveTheSameBits(t *testing.T) { eachSet(t, testChunksGiveTheSameBits) }
+
+func testChunksGiveTheSameBits(t *testing.T, set string) {
 	if slow {
 		t.Skip("numeric: too slow under the race detector")
 	}
 	const n = 130
 	ck := openDemo(t)
 	tokens := someTokens(n, ck.Shape.Vocab)
-	whole := newSequence(t, newModel(t, ck, Options{Threads: 1}))
+	whole := newSequence(t, newModel(t, ck, Options{Kernels: set, Threads: 1}))
 	want := bitsOf(whole, forward(t, whole, tokens, n))
 	vocab := ck.Shape.Vocab
 	for _, threads := range []int{1, 2} {
-		m := newModel(t, ck, Options{Threads: threads})
+		m := newModel(t, ck, Options{Kernels: set, Threads: threads})
 		for _, size := range []int{1, 2, 3, 63, 64, 65, n} {
 			s := newSequence(t, m)
 			if what := want.differ(bitsOf(s, inChunks(t, s, tokens, size))); what != "" {
@@ -110,13 +112,15 @@ func TestChunksGiveTheSameBits(t *testing.T) {
 }
 
 // TestLongChunkIsCut computes more tokens at once than one pass takes.
-func TestLongChunkIsCut(t *testing.T) {
+func TestLongChunkIsCut(t *testing.T) { eachSet(t, testLongChunkIsCut) }
+
+func testLongChunkIsCut(t *testing.T, set string) {
 	if slow {
 		t.Skip("numeric: too slow under the race detector")
 	}
 	s := checkpointtest.Relative(2)
 	s.Context = 3 * maxRows
-	m := newModel(t, checkpointtest.Fill(1, s, checkpointtest.Affine(4, 64, checkpoint.BF16)), Options{})
+	m := newModel(t, checkpointtest.Fill(1, s, checkpointtest.Affine(4, 64, checkpoint.BF16)), Options{Kernels: set})
 	n := maxRows + 100
 	tokens := someTokens(n, s.Vocab)
 	for _, rows := range []int{0, 1, 99, 100, 101, n} {
@@ -131,10 +135,12 @@ func TestLongChunkIsCut(t *testing.T) {
 
 // TestForksEqualFreshSequences is the property behind all reuse of states: however sequences and snapshots are made from
 // each other, a sequence has the bits of its own tokens computed alone, and a snapshot never changes.
-func TestForksEqualFreshSequences(t *testing.T) {
+func TestForksEqualFreshSequences(t *testing.T) { eachSet(t, testForksEqualFreshSequences) }
+
+func testForksEqualFreshSequences(t *testing.T, set string) {
 	s := checkpointtest.Relative(2)
 	s.Layers, s.Hidden, s.Experts, s.ExpertsPerToken = s.Layers[1:4], 32, 4, 2
-	m := newModel(t, checkpointtest.Fill(1, s, checkpointtest.Affine(4, 32, checkpoint.BF16)), Options{Threads: 2})
+	m := newModel(t, checkpointtest.Fill(1, s, checkpointtest.Affine(4, 32, checkpoint.BF16)), Options{Kernels: set, Threads: 2})
 	rapid.Check(t, func(r *rapid.T) { forkAtRandom(t, r, m) })
 	if m.Bytes() != 0 {
 		t.Errorf("%d bytes in use after all is closed", m.Bytes())
@@ -242,13 +248,15 @@ func forkAtRandom(t *testing.T, r *rapid.T, m *Model) {
 }
 
 // TestNeighboursChangeNothing puts every token of a vocabulary beside others, so that experts get every number of rows.
-func TestNeighboursChangeNothing(t *testing.T) {
+func TestNeighboursChangeNothing(t *testing.T) { eachSet(t, testNeighboursChangeNothing) }
+
+func testNeighboursChangeNothing(t *testing.T, set string) {
 	if slow {
 		t.Skip("numeric: too slow under the race detector")
 	}
 	for name, ck := range checkpointtest.Relatives() {
 		t.Run(name, func(t *testing.T) {
-			m := newModel(t, ck, Options{Threads: 2})
+			m := newModel(t, ck, Options{Kernels: set, Threads: 2})
 			tokens := someTokens(90, ck.Shape.Vocab)
 			one := newSequence(t, m)
 			want := bitsOf(one, inChunks(t, one, tokens, 1))

@@ -20,7 +20,9 @@ func (p pair) check(t *testing.T, what string, logprobs []float64) {
 }
 
 // TestDemoGeneration replays every recorded greedy generation token for token.
-func TestDemoGeneration(t *testing.T) {
+func TestDemoGeneration(t *testing.T) { eachSet(t, testDemoGeneration) }
+
+func testDemoGeneration(t *testing.T, set string) {
 	if slow {
 		t.Skip("numeric golden: too slow under the race detector")
 	}
@@ -40,7 +42,7 @@ func TestDemoGeneration(t *testing.T) {
 	if len(golden.Cases) != 18 {
 		t.Fatalf("%d cases, want 18", len(golden.Cases))
 	}
-	m := newModel(t, openDemo(t), Options{})
+	m := newModel(t, openDemo(t), Options{Kernels: set})
 	vocab := m.shape.Vocab
 	for i, c := range golden.Cases {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -71,7 +73,9 @@ func TestDemoGeneration(t *testing.T) {
 }
 
 // TestTinyRelatives checks the random models in Hugging Face's layout at every recorded length.
-func TestTinyRelatives(t *testing.T) {
+func TestTinyRelatives(t *testing.T) { eachSet(t, testTinyRelatives) }
+
+func testTinyRelatives(t *testing.T, set string) {
 	if slow {
 		t.Skip("numeric golden: too slow under the race detector")
 	}
@@ -90,7 +94,7 @@ func TestTinyRelatives(t *testing.T) {
 			if len(golden.Cases) == 0 {
 				t.Fatal("no cases")
 			}
-			m := newModel(t, openDir(t, dir), Options{})
+			m := newModel(t, openDir(t, dir), Options{Kernels: set})
 			vocab := m.shape.Vocab
 			for _, c := range golden.Cases {
 				n := len(c.IDs)

@@ -31,6 +31,13 @@ func openDir(t testing.TB, dir string) *checkpoint.Checkpoint {
 	return ck
 }
 
+// eachSet calls f for each kernel set of this machine.
+func eachSet(t *testing.T, f func(t *testing.T, set string)) {
+	for _, name := range KernelSets() {
+		t.Run(name, func(t *testing.T) { f(t, name) })
+	}
+}
+
 func newModel(t testing.TB, ck *checkpoint.Checkpoint, opt Options) *Model {
 	t.Helper()
 	m, err := New(ck, opt)

@@ -6,7 +6,7 @@ import "golang.org/x/sys/cpu"
 func machineKernels() (sets []*kernels) {
 	x := &cpu.X86
 	if x.HasAVX2 && x.HasFMA && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VBMI {
-		sets = append(sets, &kernels{name: "avx512", rowKernels: goRows(), mixerKernels: avx512Mixers()})
+		sets = append(sets, &kernels{name: "avx512", rowKernels: avx512Rows(), mixerKernels: avx512Mixers()})
 	}
 	if x.HasAVX2 && x.HasFMA {
 		sets = append(sets, &kernels{name: "avx2", rowKernels: goRows(), mixerKernels: avx2Mixers()})

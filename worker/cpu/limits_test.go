@@ -26,7 +26,7 @@ func wantError(t *testing.T, err error, code protocol.Code, have, want int64) {
 func TestNewRefusesOptions(t *testing.T) {
 	ck := checkpointtest.Fill(1, checkpointtest.Relative(1), checkpointtest.F32)
 	for name, opt := range map[string]Options{
-		"negative context": {Context: -1}, "negative limit": {Limit: -1}, "negative threads": {Threads: -1}, "longer than the model": {Context: 513},
+		"negative context": {Context: -1}, "negative limit": {Limit: -1}, "negative threads": {Threads: -1}, "longer than the model": {Context: 513}, "no such kernels": {Kernels: "abacus"},
 	} {
 		if m, err := New(ck, opt); err == nil {
 			m.Close()
@@ -148,11 +148,13 @@ func TestBadRequestsChangeNothing(t *testing.T) {
 }
 
 // TestForwardAllocatesNothing holds for decode and for a prefill chunk once the buffers have grown.
-func TestForwardAllocatesNothing(t *testing.T) {
+func TestForwardAllocatesNothing(t *testing.T) { eachSet(t, testForwardAllocatesNothing) }
+
+func testForwardAllocatesNothing(t *testing.T, set string) {
 	if slow {
 		t.Skip("the race detector slows the demo's forward pass a hundredfold")
 	}
-	m := newModel(t, openDemo(t), Options{Threads: 2})
+	m := newModel(t, openDemo(t), Options{Kernels: set, Threads: 2})
 	s := newSequence(t, m)
 	logits := make([]float32, m.shape.Vocab)
 	chunk := someTokens(16, m.shape.Vocab)

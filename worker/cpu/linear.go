@@ -2,9 +2,10 @@ package cpu
 
 import "lilypad/worker/checkpoint"
 
-// maxOut is the number of results a unit computes at most, and unitWork the multiply-adds it should have at least.
+// maxOut is the number of results a unit wants at most, and unitWork the multiply-adds it should have at least.
 const (
 	maxOut   = 8192
+	outRoom  = 2*maxOut + 64 // with what kernels round up to
 	unitWork = 1 << 14
 )
 
@@ -72,15 +73,13 @@ func (k *linearTask) rows(s *scratch, j *projection, first, n int) {
 	m := k.to - k.from
 	s.mulRows(s, s.out, j.w, first, n, k.x, nil, k.from, m)
 	for t := range m {
-		dst := j.dst[(k.from+t-j.shift)*j.stride+first:][:n]
-		if j.add {
-			for r := range dst {
-				dst[r] += s.out[r*m+t]
-			}
+		dst, y := j.dst[(k.from+t-j.shift)*j.stride+first:][:n], s.out[t*outStride(n):][:n]
+		if !j.add {
+			copy(dst, y)
 			continue
 		}
-		for r := range dst {
-			dst[r] = s.out[r*m+t]
+		for r, v := range y {
+			dst[r] += v
 		}
 	}
 }

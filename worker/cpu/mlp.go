@@ -99,9 +99,10 @@ func (k *expandTask) unit(worker, i int) {
 	s.mulRows(s, s.out, &r.w.Gate, from, width, &k.p.buf.x, r.tokens, r.first, r.rows)
 	s.mulRows(s, s.out2, &r.w.Up, from, width, &k.p.buf.x, r.tokens, r.first, r.rows)
 	for t := range r.rows {
-		dst := r.act.row(r.at + t)[from : from+width]
+		dst, at := r.act.row(r.at + t)[from:from+width], t*outStride(width)
+		gate, up := s.out[at:at+width], s.out2[at:at+width]
 		for j := range dst {
-			dst[j] = silu(s.out[j*r.rows+t]) * s.out2[j*r.rows+t]
+			dst[j] = silu(gate[j]) * up[j]
 		}
 	}
 }
@@ -146,10 +147,7 @@ func (k *combineTask) unit(worker, i int) {
 		r := &p.expand.runs[n]
 		s.mulRows(s, s.out, &r.w.Down, from, width, r.act, nil, r.at, r.rows)
 		for t := range r.rows {
-			y, a := p.buf.y[r.token(t)*hidden+from:][:width], r.weights[t]
-			for j := range y {
-				y[j] += float32(a * s.out[j*r.rows+t])
-			}
+			addScaled(p.buf.y[r.token(t)*hidden+from:][:width], s.out[t*outStride(width):][:width], r.weights[t])
 		}
 	}
 	for t := p.from; t < p.rows; t++ {

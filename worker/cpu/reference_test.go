@@ -252,14 +252,16 @@ func (w *twin) experts(m *checkpoint.MoEWeights, x []float64) []float64 {
 }
 
 // TestAgainstTwin compares logits of every position with the twin's, prefilled and decoded.
-func TestAgainstTwin(t *testing.T) {
+func TestAgainstTwin(t *testing.T) { eachSet(t, testAgainstTwin) }
+
+func testAgainstTwin(t *testing.T, set string) {
 	if slow {
 		t.Skip("numeric: too slow under the race detector")
 	}
 	const n = 70 // beyond one KV block
 	for name, ck := range checkpointtest.Relatives() {
 		t.Run(name, func(t *testing.T) {
-			m := newModel(t, ck, Options{Threads: 2})
+			m := newModel(t, ck, Options{Kernels: set, Threads: 2})
 			tokens := someTokens(n, ck.Shape.Vocab)
 			s := newSequence(t, m)
 			logits := forward(t, s, tokens[:n-3], n-3)

@@ -13,20 +13,20 @@ func hasDirect(w *checkpoint.Matrix) bool {
 	return false
 }
 
-// mulDirect computes rows [r, r+n) of w times row t of x, reading w as it is stored; results are m apart.
-func (s *scratch) mulDirect(out []float32, m int, w *checkpoint.Matrix, r, n int, x *batch, t int) {
+// mulDirect computes rows [r, r+n) of w times row t of x, reading w as it is stored.
+func (s *scratch) mulDirect(out []float32, w *checkpoint.Matrix, r, n int, x *batch, t int) {
 	xb := x.blocks(t)
 	switch {
 	case w.Type == checkpoint.BF16:
-		mulHalves(out, m, w, r, n, xb)
+		mulHalves(out, w, r, n, xb)
 	case w.Bits == 4:
-		s.mulNibbles(out, m, w, r, n, x, t)
+		s.mulNibbles(out, w, r, n, x, t)
 	default:
-		s.mulBytes(out, m, w, r, n, x, t)
+		s.mulBytes(out, w, r, n, x, t)
 	}
 }
 
-func (s *scratch) mulNibbles(out []float32, m int, w *checkpoint.Matrix, r, n int, x *batch, t int) {
+func (s *scratch) mulNibbles(out []float32, w *checkpoint.Matrix, r, n int, x *batch, t int) {
 	data, xb := blocks[block4b](w.Data), x.blocks(t)
 	groups, per := w.Groups(), w.Group/blockCols
 	loadSums(s.sums[:groups], w, x, t)
@@ -38,11 +38,11 @@ func (s *scratch) mulNibbles(out []float32, m int, w *checkpoint.Matrix, r, n in
 			l, h := g*per, (g+1)*per
 			s.dots[g] = dotNibbles4(w0[l:h], w1[l:h], w2[l:h], w3[l:h], xb[l:h])
 		}
-		s.addGroups(groups).store(out[i*m:], m)
+		s.addGroups(groups).store(out[i:], 1)
 	}
 }
 
-func (s *scratch) mulBytes(out []float32, m int, w *checkpoint.Matrix, r, n int, x *batch, t int) {
+func (s *scratch) mulBytes(out []float32, w *checkpoint.Matrix, r, n int, x *batch, t int) {
 	data, xb := blocks[block8b](w.Data), x.blocks(t)
 	groups, per := w.Groups(), w.Group/blockCols
 	loadSums(s.sums[:groups], w, x, t)
@@ -54,11 +54,11 @@ func (s *scratch) mulBytes(out []float32, m int, w *checkpoint.Matrix, r, n int,
 			l, h := g*per, (g+1)*per
 			s.dots[g] = dotBytes4(w0[l:h], w1[l:h], w2[l:h], w3[l:h], xb[l:h])
 		}
-		s.addGroups(groups).store(out[i*m:], m)
+		s.addGroups(groups).store(out[i:], 1)
 	}
 }
 
-func mulHalves(out []float32, m int, w *checkpoint.Matrix, r, n int, xb []block32) {
+func mulHalves(out []float32, w *checkpoint.Matrix, r, n int, xb []block32) {
 	const per = floatGroup / blockCols
 	data := blocks[blockHf](w.Data)
 	for i := 0; i < n; i += 4 {
@@ -69,7 +69,7 @@ func mulHalves(out []float32, m int, w *checkpoint.Matrix, r, n int, xb []block3
 			h := min(l+per, len(xb))
 			y.add(dotHalves4(w0[l:h], w1[l:h], w2[l:h], w3[l:h], xb[l:h]))
 		}
-		y.store(out[i*m:], m)
+		y.store(out[i:], 1)
 	}
 }
 

@@ -6,7 +6,7 @@ import "lilypad/worker/checkpoint"
 type batch struct {
 	cols, stride int       // stride is padded(cols)
 	x            []float32 // [rows, stride], zeros beyond cols
-	sums         []float32 // [rows, stride/32]: sum of each block
+	sums         []float32 // [rows, stride/32]: sum of each block; nil if nobody wants them
 }
 
 func newBatch(rows, cols int) batch {
@@ -27,9 +27,12 @@ func (b *batch) blockSums(t int) []float32 {
 // shape changes the number of columns, at most what the batch was made for. Rows are then to be written anew.
 func (b *batch) shape(cols int) { b.cols, b.stride = cols, padded(cols) }
 
-// sumRow ends the writing of row t: it clears the padding and fills the block sums, which affine matrices want.
+// sumRow ends the writing of row t: it clears the padding and fills the block sums, if they are wanted.
 func (b *batch) sumRow(t int) {
 	clear(b.x[t*b.stride+b.cols : (t+1)*b.stride])
+	if b.sums == nil {
+		return
+	}
 	sums := b.blockSums(t)
 	for i, x := range b.blocks(t) {
 		var a, c, d, e float32
@@ -50,10 +53,11 @@ const tileRows = 4
 func mulRowsGo(s *scratch, out []float32, w *checkpoint.Matrix, r, n int, x *batch, index []int32, first, m int) {
 	if m < tileRows && hasDirect(w) {
 		for t := range m {
-			s.mulDirect(out[t:], m, w, r, n, x, rowAt(index, first, t))
+			s.mulDirect(out[t*outStride(n):], w, r, n, x, rowAt(index, first, t))
 		}
 		return
 	}
+	stride := outStride(n)
 	for i := 0; i < n; i += 4 {
 		rows := fourOf(r, n, i)
 		if w.Type == checkpoint.Affine {
@@ -62,16 +66,16 @@ func mulRowsGo(s *scratch, out []float32, w *checkpoint.Matrix, r, n int, x *bat
 		for j, row := range rows {
 			unpackRow(s.tile[j*x.stride:(j+1)*x.stride], w, row)
 		}
-		o, t := out[i*m:(i+4)*m], 0
+		t := 0
 		for ; t+4 <= m; t += 4 {
 			var at [4]int
 			for j := range at {
 				at[j] = rowAt(index, first, t+j)
 			}
-			s.mulFour(o[t:], m, w, x, &at)
+			s.mulFour(out[t*stride+i:], stride, w, x, &at)
 		}
 		for ; t < m; t++ {
-			s.mulOne(o[t:], m, w, x, rowAt(index, first, t))
+			s.mulOne(out[t*stride+i:], w, x, rowAt(index, first, t))
 		}
 	}
 }
@@ -128,8 +132,8 @@ func (s *scratch) addGroups(groups int) quad {
 	return y
 }
 
-// mulOne is the four rows of the tile times row t of x; results are m apart.
-func (s *scratch) mulOne(out []float32, m int, w *checkpoint.Matrix, x *batch, t int) {
+// mulOne is the four rows of the tile times row t of x.
+func (s *scratch) mulOne(out []float32, w *checkpoint.Matrix, x *batch, t int) {
 	xb, n := x.blocks(t), x.stride/blockCols
 	tile := blocks[block32](s.tile[:4*x.stride])
 	w0, w1, w2, w3 := tile[:n], tile[n:2*n], tile[2*n:3*n], tile[3*n:]
@@ -140,7 +144,7 @@ func (s *scratch) mulOne(out []float32, m int, w *checkpoint.Matrix, x *batch, t
 			h := min(l+per, n)
 			y.add(dotTile4(w0[l:h], w1[l:h], w2[l:h], w3[l:h], xb[l:h]))
 		}
-		y.store(out, m)
+		y.store(out, 1)
 		return
 	}
 	groups, per := w.Groups(), w.Group/blockCols
@@ -149,12 +153,12 @@ func (s *scratch) mulOne(out []float32, m int, w *checkpoint.Matrix, x *batch, t
 		l, h := g*per, (g+1)*per
 		s.dots[g] = dotTile4(w0[l:h], w1[l:h], w2[l:h], w3[l:h], xb[l:h])
 	}
-	s.addGroups(groups).store(out, m)
+	s.addGroups(groups).store(out, 1)
 }
 
-// mulFour is the four rows of the tile times four rows of activations: out[j*m+i] is row j times activations i. A product
+// mulFour is the four rows of the tile times four rows of activations: out[i*stride+j] is row j times activations i. A product
 // doesn't mind which factor is the weight, so dotTile4 serves here with one row of weights and four of activations.
-func (s *scratch) mulFour(out []float32, m int, w *checkpoint.Matrix, x *batch, at *[4]int) {
+func (s *scratch) mulFour(out []float32, stride int, w *checkpoint.Matrix, x *batch, at *[4]int) {
 	x0, x1, x2, x3 := x.blocks(at[0]), x.blocks(at[1]), x.blocks(at[2]), x.blocks(at[3])
 	groups, per := w.Groups(), floatGroup/blockCols
 	if groups > 0 {
@@ -179,7 +183,7 @@ func (s *scratch) mulFour(out []float32, m int, w *checkpoint.Matrix, x *batch, 
 			y.c += float32(scale*q.c) + float32(bias*sums[2*groups+g])
 			y.d += float32(scale*q.d) + float32(bias*sums[3*groups+g])
 		}
-		y.store(out[j*m:], 1)
+		y.store(out[j:], stride)
 	}
 }
 

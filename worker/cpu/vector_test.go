@@ -2,12 +2,8 @@ package cpu
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"lilypad/worker/checkpoint"
-	"lilypad/worker/checkpoint/checkpointtest"
 )
 
 // ulps is the distance of a float32 from a float64 in units of the last place of the float32.
@@ -123,69 +119,5 @@ func TestDeltaStepOfZeros(t *testing.T) {
 	deltaStep(state, k, k, []float32{1, 2, 3, 4, 5}, o, 0.5, 1)
 	if state[8] != 1 || state[39] != 2 || slices.ContainsFunc(o, func(v float32) bool { return v != 0 }) {
 		t.Errorf("state %v, output %v", state, o)
-	}
-}
-
-// TestEveryStorage multiplies by matrices of every width, group and scale type, one row and many rows at once, against
-// float64 over Matrix.Row; a row's bits don't depend on how many there are, nor on which rows of the matrix are wanted.
-func TestEveryStorage(t *testing.T) {
-	stores := []checkpointtest.Storage{checkpointtest.BF16, checkpointtest.F16, checkpointtest.F32}
-	for _, bits := range []int{2, 3, 4, 5, 6, 8} {
-		for _, group := range []int{32, 64, 128} {
-			for _, scales := range []checkpoint.DType{checkpoint.BF16, checkpoint.F16, checkpoint.F32} {
-				stores = append(stores, checkpointtest.Affine(bits, group, scales))
-			}
-		}
-	}
-	for _, st := range stores {
-		for _, cols := range []int{128, 384, 75} {
-			if st.Type == checkpoint.Affine && cols%st.Group != 0 {
-				continue
-			}
-			checkStorage(t, st, cols)
-		}
-	}
-}
-
-func checkStorage(t *testing.T, st checkpointtest.Storage, cols int) {
-	const rows, m = 11, 7
-	rng := &checkpointtest.Random{Rand: rand.New(rand.NewPCG(uint64(cols), uint64(st.Bits))), Store: []checkpointtest.Storage{st}}
-	w := rng.Matrix(rows, cols)
-	x := newBatch(m, cols)
-	for i := range m {
-		copy(x.row(i), rng.Floats(cols, 0, 1))
-		x.sumRow(i)
-	}
-	groups := cols/blockCols + 1
-	s := &scratch{kernels: goKernels(), tile: make([]float32, 4*padded(cols)), scale: make([]float32, 4*groups), bias: make([]float32, 4*groups), sums: make([]float32, 4*groups), dots: make([]quad, groups)}
-	all := make([]float32, 12*m)
-	s.mulRows(s, all, &w, 0, rows, &x, nil, 0, m)
-	row := make([]float32, cols)
-	for r := range rows {
-		w.Row(r, row)
-		for i := range m {
-			var want, size float64
-			for c, v := range x.row(i) {
-				want += float64(row[c]) * float64(v)
-				size += math.Abs(float64(row[c]) * float64(v))
-			}
-			if got := float64(all[r*m+i]); !(math.Abs(got-want) <= 2e-6*size) {
-				t.Errorf("%+v, %d columns: row %d of %d times activations %d is %g, want %g", st, cols, r, rows, i, got, want)
-			}
-		}
-	}
-	index := []int32{6, 0, 3, 3, 5}
-	for n := 1; n <= rows; n++ {
-		for count := 1; count <= len(index); count++ {
-			some := make([]float32, 12*count)
-			s.mulRows(s, some, &w, rows-n, n, &x, index[:count], 0, count)
-			for r := range n {
-				for i := range count {
-					if got, want := some[r*count+i], all[(rows-n+r)*m+int(index[i])]; got != want {
-						t.Fatalf("%+v, %d columns: %d rows of weights, %d of activations: %x, alone %x", st, cols, n, count, got, want)
-					}
-				}
-			}
-		}
 	}
 }
