@@ -14,7 +14,8 @@ func (p *pass) attention() {
 		return
 	}
 	b.mixed.shape(s.Heads * s.HeadDim)
-	p.m.pool.run(&p.attend, s.Heads*unitsOf(p.rows-p.from, attendRows))
+	_, tokens := p.m.attendShape()
+	p.m.pool.run(&p.attend, s.KVHeads*unitsOf(p.rows-p.from, tokens))
 	p.perToken(sumMixed, p.from)
 	p.project(&b.mixed, p.from, p.rows, projection{w: &w.O, dst: b.h, stride: s.Hidden, add: true})
 }
@@ -27,18 +28,21 @@ func turnRow(p *pass, t int) {
 	factor := float32(1 / math.Sqrt(float64(hd)))
 	for h := range s.Heads {
 		q := b.q[(t*s.Heads+h)*m.headStride:][:hd]
-		rmsNorm(q, b.qg[(t*s.Heads+h)*2*hd:][:hd], p.layer.Attn.QNorm, s.NormEps)
+		m.kernels.rmsNorm(q, b.qg[(t*s.Heads+h)*2*hd:][:hd], p.layer.Attn.QNorm, s.NormEps)
 		rotate(q, sin, cos)
-		scale(q, factor)
+		m.kernels.times(q, factor)
 	}
 	at := p.pos + t
-	kv := p.seq.blocks[at/blockTokens]
-	row := at % blockTokens * m.headStride
+	kv, row := p.seq.blocks[at/blockTokens], at%blockTokens
 	for h := range s.KVHeads {
-		k := m.keys(kv, p.layer.index, h)[row:][:hd]
-		rmsNorm(k, b.k[(t*s.KVHeads+h)*hd:][:hd], p.layer.Attn.KNorm, s.NormEps)
+		k := b.k[(t*s.KVHeads+h)*hd:][:hd]
+		m.kernels.rmsNorm(k, k, p.layer.Attn.KNorm, s.NormEps)
 		rotate(k, sin, cos)
-		copy(m.values(kv, p.layer.index, h)[row:], b.v[(t*s.KVHeads+h)*hd:][:hd])
+		keys := m.keys(kv, p.layer.index, h)
+		for d, v := range k {
+			keys[d*blockTokens+row] = v
+		}
+		copy(m.values(kv, p.layer.index, h)[row*m.headStride:], b.v[(t*s.KVHeads+h)*hd:][:hd])
 	}
 }
 
@@ -56,92 +60,101 @@ func rotate(x, sin, cos []float32) {
 
 func sumMixed(p *pass, t int) { p.buf.mixed.sumRow(t) }
 
-// attendTask attends with one head of up to attendRows tokens per unit.
+// attendTask attends with the heads of one KV head for a few tokens per unit, so that keys and values are read once for
+// all of them.
 type attendTask struct{ p *pass }
 
-const attendRows = 4
+// attendRows is how many pairs of head and token a unit should have.
+const attendRows = 16
+
+// attendShape is the number of heads that share a KV head and of tokens in a unit.
+func (m *Model) attendShape() (group, tokens int) {
+	group = m.shape.Heads / max(m.shape.KVHeads, 1)
+	return group, max(1, attendRows/max(group, 1))
+}
+
+// growAttention makes room for attention over n positions.
+func (s *scratch) growAttention(m *Model, n int) {
+	group, tokens := m.attendShape()
+	rows := group * tokens
+	if n = blocksFor(n) * blockTokens; len(s.scores) < rows*n {
+		s.scores = make([]float32, rows*2*n)
+		s.heads, s.totals = make([]float32, rows*m.headStride), make([]float32, rows)
+	}
+}
 
 func (k *attendTask) unit(worker, i int) {
 	p := k.p
-	units := unitsOf(p.rows-p.from, attendRows)
-	head, first := i/units, p.from+i%units*attendRows
-	n := min(attendRows, p.rows-first)
-	s := &p.threads[worker]
-	room := len(s.scores) / attendRows
-	if n == attendRows {
-		p.scoreFour(s.scores, room, head, first)
-	} else {
-		for t := range n {
-			p.scoreOne(s.scores[t*room:], head, first+t)
+	group, tokens := p.m.attendShape()
+	units := unitsOf(p.rows-p.from, tokens)
+	first := p.from + i%units*tokens
+	a := attendance{
+		pass: p, s: &p.threads[worker], kvHead: i / units, group: group,
+		first: first, rows: group * min(tokens, p.rows-first),
+	}
+	a.room = len(a.s.scores) / (group * tokens)
+	a.score()
+	a.sum()
+	a.finish()
+}
+
+// attendance is the work of one unit. Its rows are the heads of the group for the first token, then for the next one; in
+// scratch memory they are room floats of scores and headStride floats of query, then of output.
+type attendance struct {
+	*pass
+	s                          *scratch
+	kvHead, group, first, rows int
+	room                       int
+}
+
+// positions is how many positions row r attends to.
+func (a *attendance) positions(r int) int { return a.pos + a.first + r/a.group + 1 }
+
+// score fills scores with q·k; those of positions after a row's own aren't used.
+func (a *attendance) score() {
+	m, s, stride := a.m, a.s, a.m.headStride
+	size := a.group * stride // queries of one token
+	for t := range a.rows / a.group {
+		copy(s.heads[t*size:(t+1)*size], a.buf.q[((a.first+t)*m.shape.Heads+a.kvHead*a.group)*stride:])
+	}
+	for at := 0; at < a.positions(a.rows-1); at += blockTokens {
+		for r := range a.rows {
+			clear(s.scores[r*a.room+at:][:blockTokens])
+		}
+		keys := m.keys(a.seq.blocks[at/blockTokens], a.layer.index, a.kvHead)
+		s.mix(s.scores[at:], a.room, keys, blockTokens, s.heads, stride, blockTokens, m.shape.HeadDim, a.rows)
+	}
+}
+
+// sum turns scores into weights and adds the values up with them in ascending position.
+func (a *attendance) sum() {
+	m, s, stride := a.m, a.s, a.m.headStride
+	for r := range a.rows {
+		s.totals[r] = s.expShifted(s.scores[r*a.room:][:a.positions(r)])
+	}
+	clear(s.heads)
+	for at := 0; at < a.positions(a.rows-1); at += blockTokens {
+		values := m.values(a.seq.blocks[at/blockTokens], a.layer.index, a.kvHead)
+		for r := 0; r < a.rows; r += 4 {
+			common := max(0, min(blockTokens, a.positions(r)-at)) // positions that four rows attend to
+			end := min(r+4, a.rows)
+			s.mix(s.heads[r*stride:], stride, values, stride, s.scores[r*a.room+at:], a.room, stride, common, end-r)
+			for j := r + 1; j < end; j++ { // and those of a later token
+				if more := min(blockTokens, a.positions(j)-at) - common; more > 0 {
+					s.mix(s.heads[j*stride:], stride, values[common*stride:], stride, s.scores[j*a.room+at+common:], a.room, stride, more, 1)
+				}
+			}
 		}
 	}
-	for t := range n {
-		p.mixHead(s.scores[t*room:], head, first+t)
-	}
 }
 
-func (p *pass) queries(head, t int) []block32 {
-	return blocks[block32](p.buf.q[(t*p.m.shape.Heads+head)*p.m.headStride:][:p.m.headStride])
-}
-
-func (p *pass) kvHead(head int) int { return head / (p.m.shape.Heads / p.m.shape.KVHeads) }
-
-// scoreOne fills scores with q·k of one token and every position up to its own.
-func (p *pass) scoreOne(scores []float32, head, t int) {
-	q := p.queries(head, t)
-	n, per := p.pos+t+1, len(q)
-	for at := 0; at < n; at += blockTokens {
-		k := blocks[block32](p.m.keys(p.seq.blocks[at/blockTokens], p.layer.index, p.kvHead(head)))
-		for i := 0; i < min(blockTokens, n-at); i += 4 { // the last rows may be no keys yet: their scores aren't used
-			y := dotTile4(k[i*per:(i+1)*per], k[(i+1)*per:(i+2)*per], k[(i+2)*per:(i+3)*per], k[(i+3)*per:(i+4)*per], q)
-			o := scores[at+i : at+i+4]
-			o[0], o[1], o[2], o[3] = y.a, y.b, y.c, y.d
-		}
-	}
-}
-
-// scoreFour is scoreOne for four tokens from t on; scores of the tokens are room apart. A few are computed for positions
-// after a token's own and aren't used.
-func (p *pass) scoreFour(scores []float32, room, head, t int) {
-	q0, q1, q2, q3 := p.queries(head, t), p.queries(head, t+1), p.queries(head, t+2), p.queries(head, t+3)
-	s0, s1, s2, s3 := scores[:room], scores[room:2*room], scores[2*room:3*room], scores[3*room:]
-	n, per := p.pos+t+4, len(q0)
-	for at := 0; at < n; at += blockTokens {
-		k := blocks[block32](p.m.keys(p.seq.blocks[at/blockTokens], p.layer.index, p.kvHead(head)))
-		for i := range min(blockTokens, n-at) {
-			y := dotTile4(q0, q1, q2, q3, k[i*per:(i+1)*per])
-			s0[at+i], s1[at+i], s2[at+i], s3[at+i] = y.a, y.b, y.c, y.d
-		}
-	}
-}
-
-// mixHead turns the scores of one token into weights, sums the values with them in ascending position, and applies the
-// output gate.
-func (p *pass) mixHead(scores []float32, head, t int) {
-	s, hd := p.m.shape, p.m.shape.HeadDim
-	n := p.pos + t + 1
-	scores = scores[:n]
-	total := expShifted(scores)
-	o := p.buf.mixed.row(t)[head*hd : (head+1)*hd]
-	clear(o)
-	for at := 0; at < n; at += blockTokens {
-		v := p.m.values(p.seq.blocks[at/blockTokens], p.layer.index, p.kvHead(head))
-		mixValues(o, v, p.m.headStride, scores[at:min(at+blockTokens, n)])
-	}
-	gate := p.buf.qg[((t*s.Heads+head)*2+1)*hd:][:hd]
-	for i, g := range gate {
-		o[i] = o[i] / total * sigmoid(g)
-	}
-}
-
-// mixValues is o += the sum of weights[i] times row i of v, in ascending i.
-func mixValues(o, v []float32, stride int, weights []float32) {
-	i, n := 0, len(o)
-	for ; i+4 <= len(weights); i += 4 {
-		addScaled4(o, v[i*stride:][:n], v[(i+1)*stride:][:n], v[(i+2)*stride:][:n], v[(i+3)*stride:][:n],
-			weights[i], weights[i+1], weights[i+2], weights[i+3])
-	}
-	for ; i < len(weights); i++ {
-		addScaled(o, v[i*stride:][:n], weights[i])
+// finish divides by the sums of weights and applies the output gate.
+func (a *attendance) finish() {
+	shape, hd := a.m.shape, a.m.shape.HeadDim
+	for r := range a.rows {
+		t, head := a.first+r/a.group, a.kvHead*a.group+r%a.group
+		dst := a.buf.mixed.row(t)[head*hd : (head+1)*hd]
+		gate := a.buf.qg[((t*shape.Heads+head)*2+1)*hd:][:hd]
+		a.s.sigmoid(dst, a.s.heads[r*a.m.headStride:][:hd], gate, 1/a.s.totals[r])
 	}
 }

@@ -90,7 +90,9 @@ type scratch struct {
 	dots        []quad    // [groups]
 	out, out2   []float32 // results of mulRows
 	vector      vectorScratch
-	scores      []float32 // [4, tokens]: attention
+	scores      []float32 // [rows of a unit, positions]: attention
+	heads       []float32 // [rows of a unit, headStride]: attention
+	totals      []float32 // [rows of a unit]: attention
 	q, k, v     []float32 // one head each: DeltaNet
 }
 
@@ -105,13 +107,5 @@ func (m *Model) newScratch() scratch {
 		scale:   make([]float32, 4*groups), bias: make([]float32, 4*groups), sums: make([]float32, 4*groups), dots: make([]quad, groups),
 		out: make([]float32, outRoom), out2: make([]float32, outRoom), vector: newVectorScratch(widest),
 		q: make([]float32, s.KeyDim), k: make([]float32, s.KeyDim), v: make([]float32, s.ValueDim),
-	}
-}
-
-// growScores makes room for attention over n tokens, in whole blocks.
-func (s *scratch) growScores(n int) {
-	n = blocksFor(n) * blockTokens
-	if len(s.scores) < 4*n {
-		s.scores = make([]float32, 4*2*n)
 	}
 }

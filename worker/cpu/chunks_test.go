@@ -24,9 +24,7 @@ func bitsOf(s *sequence, logits []float32) bits {
 	for l := range s.m.attnLayers {
 		for h := range s.m.shape.KVHeads {
 			for p := range s.len {
-				at := p % blockTokens * s.m.headStride
-				k, v := s.m.keys(s.blocks[p/blockTokens], l, h), s.m.values(s.blocks[p/blockTokens], l, h)
-				b.kv = append(b.kv, slices.Clone(k[at:at+s.m.headStride]), slices.Clone(v[at:at+s.m.headStride]))
+				b.kv = append(b.kv, keyAt(s, l, h, p), slices.Clone(valueAt(s, l, h, p)))
 			}
 		}
 	}

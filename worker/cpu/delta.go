@@ -49,24 +49,22 @@ func (p *pass) recurToken(th *scratch, head, t int) {
 	w, s, b := p.layer.Delta, p.m.shape, &p.buf
 	channels, per := s.ConvChannels(), s.ValueHeads/s.KeyHeads
 	conv := func(dst []float32, channel int) {
-		convolve(dst, p.layer.taps[channel:], b.u[t*channels+channel:], channels)
+		th.conv(dst, p.layer.taps[channel:], b.u[t*channels+channel:], channels)
 	}
 	conv(th.q, head*s.KeyDim)
 	conv(th.k, (s.KeyHeads+head)*s.KeyDim)
-	scale(th.q, inverseRoot(sumSquares(th.q)+l2Eps)*float32(1/math.Sqrt(float64(s.KeyDim))))
-	scale(th.k, inverseRoot(sumSquares(th.k)+l2Eps))
+	th.times(th.q, inverseRoot(th.dot(th.q, th.q)+l2Eps)*float32(1/math.Sqrt(float64(s.KeyDim))))
+	th.times(th.k, inverseRoot(th.dot(th.k, th.k)+l2Eps))
+	kq := th.dot(th.k, th.q)
 	size := s.ValueDim * s.KeyDim
 	for h := head * per; h < (head+1)*per; h++ {
 		conv(th.v, 2*s.KeyHeads*s.KeyDim+h*s.ValueDim)
 		beta := sigmoid(b.beta[t*s.ValueHeads+h])
 		alpha := exp(p.layer.decay[h] * softplus(b.alpha[t*s.ValueHeads+h]+w.DtBias[h]))
 		o := b.mixed.row(t)[h*s.ValueDim : (h+1)*s.ValueDim]
-		deltaStep(p.seq.recurrent[(p.layer.index*s.ValueHeads+h)*size:][:size], th.k, th.q, th.v, o, alpha, beta)
-		rmsNorm(o, o, w.Norm, s.NormEps)
-		z := b.z[(t*s.ValueHeads+h)*s.ValueDim:][:s.ValueDim]
-		for i, v := range z {
-			o[i] *= silu(v)
-		}
+		th.deltaStep(p.seq.recurrent[(p.layer.index*s.ValueHeads+h)*size:][:size], th.k, th.q, th.v, o, alpha, beta, kq)
+		th.rmsNorm(o, o, w.Norm, s.NormEps)
+		th.gate(o, b.z[(t*s.ValueHeads+h)*s.ValueDim:][:s.ValueDim])
 	}
 }
 

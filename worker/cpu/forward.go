@@ -49,7 +49,7 @@ func (p *pass) run(s *sequence, tokens []int32, pos, from int, logits []float32)
 	p.seq, p.pos, p.rows, p.from = s, pos, len(tokens), 0
 	p.buf.grow(m, p.rows)
 	for i := range p.threads {
-		p.threads[i].growScores(pos + p.rows)
+		p.threads[i].growAttention(m, pos+p.rows)
 	}
 	hidden := m.shape.Hidden
 	for t, id := range tokens {
@@ -98,7 +98,7 @@ func (p *pass) normRows(gain []float32, from int) {
 
 func normRow(p *pass, t int) {
 	hidden := p.m.shape.Hidden
-	rmsNorm(p.buf.x.row(t), p.buf.h[t*hidden:(t+1)*hidden], p.tokens.gain, p.m.shape.NormEps)
+	p.m.kernels.rmsNorm(p.buf.x.row(t), p.buf.h[t*hidden:(t+1)*hidden], p.tokens.gain, p.m.shape.NormEps)
 	p.buf.x.sumRow(t)
 }
 

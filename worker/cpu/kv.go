@@ -3,8 +3,9 @@ package cpu
 // blockTokens is the number of tokens in one KV block.
 const blockTokens = 64
 
-// block holds keys and values of blockTokens consecutive tokens in every attention layer, fp32
-// [attnLayers, KVHeads, 2 (keys, values), blockTokens, headStride]. Sequences and snapshots share blocks and count their
+// block holds keys and values of blockTokens consecutive tokens in every attention layer, fp32 [attnLayers, KVHeads], and
+// then keys [headStride, blockTokens] and values [blockTokens, headStride]: either way what attention adds up is rows of a
+// matrix. Sequences and snapshots share blocks and count their
 // references. A block is append-only: only the sequence that made it writes to it, at positions that no snapshot of it
 // covers, so a partly filled block may be shared; a sequence that continues from a snapshot copies that one.
 type block struct {
@@ -61,14 +62,14 @@ func (m *Model) ownBytes(blocks []*block) int64 {
 	return n
 }
 
-// keys returns the keys of one block for attention layer l and KV head h, fp32 [blockTokens, headStride].
+// keys returns the keys of one block for attention layer l and KV head h, fp32 [headStride, blockTokens].
 func (m *Model) keys(b *block, l, h int) []float32 {
 	n := blockTokens * m.headStride
 	at := (l*m.shape.KVHeads + h) * 2 * n
 	return b.data[at : at+n]
 }
 
-// values is keys for the values.
+// values is keys for the values, fp32 [blockTokens, headStride].
 func (m *Model) values(b *block, l, h int) []float32 {
 	n := blockTokens * m.headStride
 	at := ((l*m.shape.KVHeads+h)*2 + 1) * n

@@ -162,8 +162,8 @@ func testForwardAllocatesNothing(t *testing.T, set string) {
 	if err := s.Grow(700); err != nil {
 		t.Fatal(err)
 	}
-	m.pass.threads[0].growScores(1000)
-	m.pass.threads[1].growScores(1000)
+	m.pass.threads[0].growAttention(m, 1000)
+	m.pass.threads[1].growAttention(m, 1000)
 	for _, n := range []int{1, 16} {
 		allocs := testing.AllocsPerRun(20, func() {
 			if err := s.Forward(chunk[:n], 1, logits); err != nil {

@@ -154,7 +154,7 @@ func (m *Model) convFloats() int {
 	return m.deltaLayers * (m.shape.Conv - 1) * m.shape.ConvChannels()
 }
 
-// recurrentFloats is the length of a sequence's recurrent states, fp32 [deltaLayers, ValueHeads, ValueDim, KeyDim].
+// recurrentFloats is the length of a sequence's recurrent states, fp32 [deltaLayers, ValueHeads] and then blocks; see deltaCols.
 func (m *Model) recurrentFloats() int {
 	return m.deltaLayers * m.shape.ValueHeads * m.shape.ValueDim * m.shape.KeyDim
 }

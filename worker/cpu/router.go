@@ -7,7 +7,7 @@ func routeRow(p *pass, t int) {
 	logits := b.router[t*s.Experts : (t+1)*s.Experts]
 	top := b.top[t*s.ExpertsPerToken : (t+1)*s.ExpertsPerToken]
 	weights := b.topW[t*s.ExpertsPerToken : (t+1)*s.ExpertsPerToken]
-	softmax(logits)
+	p.m.kernels.softmax(logits)
 	choose(logits, top, weights)
 	if s.NormTopK {
 		var sum float32

@@ -1,72 +1,76 @@
 package cpu
 
-// deltaStep advances one value head by one token (model specification 2.5, step 6). s is the state, fp32 [len(v), len(k)]
-// (value dim, key dim), k and q are normalised and q is scaled, v is the head's value, alpha its decay, beta its write
-// strength; o receives the read. Each row of s is independent of the others; its sums run over k in ascending order.
-func deltaStep(s, k, q, v, o []float32, alpha, beta float32) {
-	n := len(k)
-	q = q[:n]
-	o = o[:len(v)]
-	i := 0
-	for ; i+4 <= len(v); i += 4 {
-		deltaRows4((*[4]float32)(o[i:]), (*[4]float32)(v[i:]), s[i*n:(i+1)*n], s[(i+1)*n:(i+2)*n], s[(i+2)*n:(i+3)*n], s[(i+3)*n:(i+4)*n], k, q, alpha, beta)
-	}
-	for ; i < len(v); i++ {
-		row := s[i*n : (i+1)*n]
-		var m, y float32
-		for j, kj := range k {
-			row[j] = float32(alpha * row[j])
-			m += float32(row[j] * kj)
-		}
-		d := beta * (v[i] - m)
-		for j, kj := range k {
-			row[j] += float32(kj * d)
-			y += float32(row[j] * q[j])
-		}
-		o[i] = y
+// deltaCols is the number of value dims in one block of a recurrent state: a state is kept as blocks of [KeyDim, deltaCols],
+// the last one narrower where ValueDim is no multiple, so that what a loop walks through is one run of memory.
+const deltaCols = 64
+
+// deltaStep advances one value head by one token (model specification 2.5, step 6). s is the state in blocks, k and q are
+// normalised and q is scaled, v is the head's value, alpha its decay, beta its write strength, kq is k·q; o receives the
+// read. With the decayed state αS, the write is d = β(v - k·αS) and the read q·(αS + k⊗d) = α(q·S) + d(k·q), so one pass
+// over S gives both sums and a second one writes. Columns (value dims) are independent; their sums run over k in ascending
+// order.
+func (n *kernels) deltaStep(s, k, q, v, o []float32, alpha, beta, kq float32) {
+	for c := 0; c < len(v); c += deltaCols {
+		end := min(c+deltaCols, len(v))
+		n.delta(s[c*len(k):end*len(k)], k, q, v[c:end], o[c:end], alpha, beta, kq)
 	}
 }
 
-func deltaRows4(o, v *[4]float32, s0, s1, s2, s3, k, q []float32, alpha, beta float32) {
-	n := len(k)
-	s0, s1, s2, s3, q = s0[:n], s1[:n], s2[:n], s3[:n], q[:n]
-	var m0, m1, m2, m3 float32
-	for j, kj := range k {
-		t := float32(alpha * s0[j])
-		s0[j] = t
-		m0 += float32(t * kj)
-		t = float32(alpha * s1[j])
-		s1[j] = t
-		m1 += float32(t * kj)
-		t = float32(alpha * s2[j])
-		s2[j] = t
-		m2 += float32(t * kj)
-		t = float32(alpha * s3[j])
-		s3[j] = t
-		m3 += float32(t * kj)
+// deltaGo is mixerKernels.delta: four columns at a time.
+func deltaGo(s, k, q, v, o []float32, alpha, beta, kq float32) {
+	width, c := len(v), 0
+	for ; c+4 <= width; c += 4 {
+		deltaColumns4(s[c:], k, q[:len(k)], (*[4]float32)(v[c:]), (*[4]float32)(o[c:]), width, alpha, beta, kq)
 	}
-	d0, d1, d2, d3 := beta*(v[0]-m0), beta*(v[1]-m1), beta*(v[2]-m2), beta*(v[3]-m3)
-	var y0, y1, y2, y3 float32
-	for j, kj := range k {
-		qj := q[j]
-		t := s0[j] + float32(kj*d0)
-		s0[j] = t
-		y0 += float32(t * qj)
-		t = s1[j] + float32(kj*d1)
-		s1[j] = t
-		y1 += float32(t * qj)
-		t = s2[j] + float32(kj*d2)
-		s2[j] = t
-		y2 += float32(t * qj)
-		t = s3[j] + float32(kj*d3)
-		s3[j] = t
-		y3 += float32(t * qj)
+	for ; c < width; c++ {
+		deltaColumn(s[c:], k, q[:len(k)], &v[c], &o[c], width, alpha, beta, kq)
 	}
-	*o = [4]float32{y0, y1, y2, y3}
 }
 
-// convolve is the causal depthwise convolution of one token with SiLU: dst[c] = silu(sum over j of taps[j*stride+c] *
-// u[j*stride+c]), added in ascending j, the oldest column first.
+func deltaColumns4(s, k, q []float32, v, o *[4]float32, stride int, alpha, beta, kq float32) {
+	var m0, m1, m2, m3, y0, y1, y2, y3 float32
+	at := 0
+	for j, kj := range k {
+		r, qj := (*[4]float32)(s[at:]), q[j]
+		m0 += float32(r[0] * kj)
+		y0 += float32(r[0] * qj)
+		m1 += float32(r[1] * kj)
+		y1 += float32(r[1] * qj)
+		m2 += float32(r[2] * kj)
+		y2 += float32(r[2] * qj)
+		m3 += float32(r[3] * kj)
+		y3 += float32(r[3] * qj)
+		at += stride
+	}
+	d0, d1 := beta*(v[0]-float32(alpha*m0)), beta*(v[1]-float32(alpha*m1))
+	d2, d3 := beta*(v[2]-float32(alpha*m2)), beta*(v[3]-float32(alpha*m3))
+	o[0], o[1] = float32(alpha*y0)+float32(d0*kq), float32(alpha*y1)+float32(d1*kq)
+	o[2], o[3] = float32(alpha*y2)+float32(d2*kq), float32(alpha*y3)+float32(d3*kq)
+	at = 0
+	for _, kj := range k {
+		r := (*[4]float32)(s[at:])
+		r[0] = float32(alpha*r[0]) + float32(kj*d0)
+		r[1] = float32(alpha*r[1]) + float32(kj*d1)
+		r[2] = float32(alpha*r[2]) + float32(kj*d2)
+		r[3] = float32(alpha*r[3]) + float32(kj*d3)
+		at += stride
+	}
+}
+
+func deltaColumn(s, k, q []float32, v, o *float32, stride int, alpha, beta, kq float32) {
+	var m, y float32
+	for j, kj := range k {
+		m += float32(s[j*stride] * kj)
+		y += float32(s[j*stride] * q[j])
+	}
+	d := beta * (*v - float32(alpha*m))
+	*o = float32(alpha*y) + float32(d*kq)
+	for j, kj := range k {
+		s[j*stride] = float32(alpha*s[j*stride]) + float32(kj*d)
+	}
+}
+
+// convolve is mixerKernels.conv.
 func convolve(dst, taps, u []float32, stride int) {
 	clear(dst)
 	n := len(dst)

@@ -1,6 +1,22 @@
 package cpu
 
-import "math"
+import (
+	"math"
+	"slices"
+)
+
+// mixGo is mixerKernels.mix.
+func mixGo(o []float32, os int, m []float32, ms int, w []float32, ws int, cols, rows, count int) {
+	for c := range count {
+		y, a, i := o[c*os:][:cols], w[c*ws:][:rows], 0
+		for ; i+4 <= rows; i += 4 {
+			addScaled4(y, m[i*ms:][:cols], m[(i+1)*ms:][:cols], m[(i+2)*ms:][:cols], m[(i+3)*ms:][:cols], a[i], a[i+1], a[i+2], a[i+3])
+		}
+		for ; i < rows; i++ {
+			addScaled(y, m[i*ms:][:cols], a[i])
+		}
+	}
+}
 
 // addScaled is y += a*x.
 func addScaled(y, x []float32, a float32) {
@@ -25,30 +41,35 @@ func scale(y []float32, a float32) {
 	}
 }
 
-// sumSquares adds squares in four sums, by index modulo 4.
-func sumSquares(x []float32) float32 {
+// dotGo is mixerKernels.dot, in four sums by index modulo 4.
+func dotGo(x, y []float32) float32 {
 	var a, b, c, d float32
+	y = y[:len(x)]
 	for len(x) >= 4 {
-		p := (*[4]float32)(x)
-		a += float32(p[0] * p[0])
-		b += float32(p[1] * p[1])
-		c += float32(p[2] * p[2])
-		d += float32(p[3] * p[3])
-		x = x[4:]
+		p, q := (*[4]float32)(x), (*[4]float32)(y)
+		a += float32(p[0] * q[0])
+		b += float32(p[1] * q[1])
+		c += float32(p[2] * q[2])
+		d += float32(p[3] * q[3])
+		x, y = x[4:], y[4:]
 	}
-	for _, v := range x {
-		a += float32(v * v)
+	for i, v := range x {
+		a += float32(v * y[i])
 	}
 	return (a + b) + (c + d)
 }
 
-// rmsNorm is dst = x / sqrt(mean(x²) + eps) * gain. dst may be x.
-func rmsNorm(dst, x, gain []float32, eps float32) {
-	r := inverseRoot(sumSquares(x)/float32(len(x)) + eps)
-	dst, gain = dst[:len(x)], gain[:len(x)]
+// scaledGo is mixerKernels.scaled.
+func scaledGo(dst, x, gain []float32, a float32) {
+	x, gain = x[:len(dst)], gain[:len(dst)]
 	for i, v := range x {
-		dst[i] = v * r * gain[i]
+		dst[i] = v * a * gain[i]
 	}
+}
+
+// rmsNorm is dst = x / sqrt(mean(x²) + eps) * gain. dst may be x.
+func (n *kernels) rmsNorm(dst, x, gain []float32, eps float32) {
+	n.scaled(dst[:len(x)], x, gain, inverseRoot(n.dot(x, x)/float32(len(x))+eps))
 }
 
 func inverseRoot(x float32) float32 { return float32(1 / math.Sqrt(float64(x))) }
@@ -106,20 +127,23 @@ func softplus(x float32) float32 {
 	return max(x, 0) + float32(math.Log1p(float64(exp(-max(x, -x)))))
 }
 
-// softmax turns x into probabilities.
-func softmax(x []float32) {
-	sum := expShifted(x)
-	for i := range x {
-		x[i] /= sum
+// gateGo is mixerKernels.gate.
+func gateGo(dst, z []float32) {
+	for i, v := range z[:len(dst)] {
+		dst[i] *= silu(v)
 	}
 }
 
-// expShifted is x = e^(x - max(x)); it returns the sum, added in ascending order.
-func expShifted(x []float32) float32 {
-	top := x[0]
-	for _, v := range x[1:] {
-		top = max(top, v)
+// sigmoidGo is mixerKernels.sigmoid.
+func sigmoidGo(dst, x, g []float32, a float32) {
+	x = x[:len(dst)]
+	for i, v := range g[:len(dst)] {
+		dst[i] = x[i] * a * sigmoid(v)
 	}
+}
+
+// expSumGo is mixerKernels.expSum; it adds in ascending order.
+func expSumGo(x []float32, top float32) float32 {
 	var sum float32
 	for i, v := range x {
 		x[i] = exp(v - top)
@@ -127,3 +151,9 @@ func expShifted(x []float32) float32 {
 	}
 	return sum
 }
+
+// softmax turns x into probabilities.
+func (n *kernels) softmax(x []float32) { n.times(x, 1/n.expShifted(x)) }
+
+// expShifted is x = e^(x - max(x)); it returns the sum.
+func (n *kernels) expShifted(x []float32) float32 { return n.expSum(x, slices.Max(x)) }

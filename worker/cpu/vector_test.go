@@ -113,11 +113,13 @@ func TestRotateKeepsTheRest(t *testing.T) {
 
 // TestDeltaStepOfZeros gives zero, not NaN, for an all-zero key (model specification 9.7), and decays without writing.
 func TestDeltaStepOfZeros(t *testing.T) {
-	k := make([]float32, 8)
-	scale(k, inverseRoot(sumSquares(k)+l2Eps))
-	state, o := []float32{8: 2, 39: 4}, make([]float32, 5)
-	deltaStep(state, k, k, []float32{1, 2, 3, 4, 5}, o, 0.5, 1)
-	if state[8] != 1 || state[39] != 2 || slices.ContainsFunc(o, func(v float32) bool { return v != 0 }) {
-		t.Errorf("state %v, output %v", state, o)
+	for _, n := range kernelSets() {
+		k := make([]float32, 8)
+		n.times(k, inverseRoot(n.dot(k, k)+l2Eps))
+		state, o := []float32{8: 2, 39: 4}, make([]float32, 5)
+		n.deltaStep(state, k, k, []float32{1, 2, 3, 4, 5}, o, 0.5, 1, 0)
+		if state[8] != 1 || state[39] != 2 || slices.ContainsFunc(o, func(v float32) bool { return v != 0 }) {
+			t.Errorf("%s: state %v, output %v", n.name, state, o)
+		}
 	}
 }

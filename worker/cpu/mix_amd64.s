@@ -1,0 +1,195 @@
+#include "textflag.h"
+
+// Weighted sums of rows for attention. A tile of the outputs stays in registers while the rows of the matrix go by: with
+// four rows of weights, each vector of the matrix that was read is used four times.
+
+#define MIX4ARGS \
+	MOVQ o+0(FP), DI    \
+	MOVQ os+8(FP), R8   \
+	MOVQ m+16(FP), SI   \
+	MOVQ ms+24(FP), R9  \
+	MOVQ w+32(FP), DX   \
+	MOVQ ws+40(FP), R10 \
+	MOVQ cols+48(FP), CX \
+	SHLQ $2, R8         \
+	SHLQ $2, R9         \
+	SHLQ $2, R10        \
+	LEAQ (R8)(R8*2), R13 \
+	LEAQ (R10)(R10*2), R11
+
+#define MIX1ARGS \
+	MOVQ o+0(FP), DI    \
+	MOVQ m+8(FP), SI    \
+	MOVQ ms+16(FP), R9  \
+	MOVQ w+24(FP), DX   \
+	MOVQ cols+32(FP), CX \
+	SHLQ $2, R9
+
+// func mix4AVX2(o *float32, os int, m *float32, ms int, w *float32, ws, cols, rows int)
+// Tiles of 4 rows by 16 columns: Y0, Y1 of row 0 and so on.
+TEXT ·mix4AVX2(SB), NOSPLIT, $0-64
+	MIX4ARGS
+mix4tile:
+	MOVQ rows+56(FP), BX
+	MOVQ SI, AX
+	MOVQ DX, R12
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DI)(R8*1), Y2
+	VMOVUPS 32(DI)(R8*1), Y3
+	VMOVUPS (DI)(R8*2), Y4
+	VMOVUPS 32(DI)(R8*2), Y5
+	VMOVUPS (DI)(R13*1), Y6
+	VMOVUPS 32(DI)(R13*1), Y7
+mix4row:
+	VMOVUPS (AX), Y8
+	VMOVUPS 32(AX), Y9
+	VBROADCASTSS (R12), Y10
+	VBROADCASTSS (R12)(R10*1), Y11
+	VBROADCASTSS (R12)(R10*2), Y12
+	VBROADCASTSS (R12)(R11*1), Y13
+	VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1
+	VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3
+	VFMADD231PS Y8, Y12, Y4
+	VFMADD231PS Y9, Y12, Y5
+	VFMADD231PS Y8, Y13, Y6
+	VFMADD231PS Y9, Y13, Y7
+	ADDQ R9, AX
+	ADDQ $4, R12
+	DECQ BX
+	JNZ  mix4row
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, (DI)(R8*1)
+	VMOVUPS Y3, 32(DI)(R8*1)
+	VMOVUPS Y4, (DI)(R8*2)
+	VMOVUPS Y5, 32(DI)(R8*2)
+	VMOVUPS Y6, (DI)(R13*1)
+	VMOVUPS Y7, 32(DI)(R13*1)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	SUBQ $16, CX
+	JNZ  mix4tile
+	VZEROUPPER
+	RET
+
+// func mix4AVX512(o *float32, os int, m *float32, ms int, w *float32, ws, cols, rows int)
+// Tiles of 4 rows by 32 columns.
+TEXT ·mix4AVX512(SB), NOSPLIT, $0-64
+	MIX4ARGS
+wide4tile:
+	MOVQ rows+56(FP), BX
+	MOVQ SI, AX
+	MOVQ DX, R12
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS (DI)(R8*1), Z2
+	VMOVUPS 64(DI)(R8*1), Z3
+	VMOVUPS (DI)(R8*2), Z4
+	VMOVUPS 64(DI)(R8*2), Z5
+	VMOVUPS (DI)(R13*1), Z6
+	VMOVUPS 64(DI)(R13*1), Z7
+wide4row:
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VBROADCASTSS (R12), Z10
+	VBROADCASTSS (R12)(R10*1), Z11
+	VBROADCASTSS (R12)(R10*2), Z12
+	VBROADCASTSS (R12)(R11*1), Z13
+	VFMADD231PS Z8, Z10, Z0
+	VFMADD231PS Z9, Z10, Z1
+	VFMADD231PS Z8, Z11, Z2
+	VFMADD231PS Z9, Z11, Z3
+	VFMADD231PS Z8, Z12, Z4
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z8, Z13, Z6
+	VFMADD231PS Z9, Z13, Z7
+	ADDQ R9, AX
+	ADDQ $4, R12
+	DECQ BX
+	JNZ  wide4row
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, (DI)(R8*1)
+	VMOVUPS Z3, 64(DI)(R8*1)
+	VMOVUPS Z4, (DI)(R8*2)
+	VMOVUPS Z5, 64(DI)(R8*2)
+	VMOVUPS Z6, (DI)(R13*1)
+	VMOVUPS Z7, 64(DI)(R13*1)
+	ADDQ $128, DI
+	ADDQ $128, SI
+	SUBQ $32, CX
+	JNZ  wide4tile
+	VZEROUPPER
+	RET
+
+// func mix1AVX2(o, m *float32, ms int, w *float32, cols, rows int)
+// Tiles of 64 columns, then one of 32.
+TEXT ·mix1AVX2(SB), NOSPLIT, $0-48
+	MIX1ARGS
+mix1tile:
+	SUBQ $64, CX
+	JL   mix1rest
+	MOVQ rows+40(FP), BX
+	MOVQ SI, AX
+	MOVQ DX, R12
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS 128(DI), Y4
+	VMOVUPS 160(DI), Y5
+	VMOVUPS 192(DI), Y6
+	VMOVUPS 224(DI), Y7
+mix1row:
+	VBROADCASTSS (R12), Y8
+	VFMADD231PS (AX), Y8, Y0
+	VFMADD231PS 32(AX), Y8, Y1
+	VFMADD231PS 64(AX), Y8, Y2
+	VFMADD231PS 96(AX), Y8, Y3
+	VFMADD231PS 128(AX), Y8, Y4
+	VFMADD231PS 160(AX), Y8, Y5
+	VFMADD231PS 192(AX), Y8, Y6
+	VFMADD231PS 224(AX), Y8, Y7
+	ADDQ R9, AX
+	ADDQ $4, R12
+	DECQ BX
+	JNZ  mix1row
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ $256, DI
+	ADDQ $256, SI
+	JMP  mix1tile
+mix1rest:
+	ADDQ $64, CX
+	JZ   mix1end
+	MOVQ rows+40(FP), BX
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+mix1restRow:
+	VBROADCASTSS (DX), Y8
+	VFMADD231PS (SI), Y8, Y0
+	VFMADD231PS 32(SI), Y8, Y1
+	VFMADD231PS 64(SI), Y8, Y2
+	VFMADD231PS 96(SI), Y8, Y3
+	ADDQ R9, SI
+	ADDQ $4, DX
+	DECQ BX
+	JNZ  mix1restRow
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+mix1end:
+	VZEROUPPER
+	RET
