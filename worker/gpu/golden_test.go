@@ -53,6 +53,9 @@ func TestDemoGoldens(t *testing.T) {
 		"one by one": func(t testing.TB, s state.Sequence, tokens []int32) []float32 {
 			return oneByOne(t, s, tokens, m.Vocab())
 		},
+		"in a chunk": func(t testing.TB, s state.Sequence, tokens []int32) []float32 {
+			return forward(t, s, tokens, len(tokens), m.Vocab())
+		},
 	} {
 		t.Run(name, func(t *testing.T) { demoGoldens(t, ck, m, compute) })
 	}
@@ -70,6 +73,27 @@ func demoGoldens(t *testing.T, ck *checkpoint.Checkpoint, m *Model, compute func
 	if !(d.mean() <= meanBound) || !(d.worst <= worstBound) || d.flips > 0 {
 		t.Errorf("mean divergence %.3g, worst %.3g, %d confident tokens flipped (margin %.2f); want at most %g, %g and none",
 			d.mean(), d.worst, d.flips, d.margin, meanBound, worstBound)
+	}
+}
+
+// TestDemoSplits cuts 130 tokens of a recorded prompt in two in the ways that the kernels' tiles and blocks make interesting,
+// and goes on behind them one by one.
+func TestDemoSplits(t *testing.T) {
+	ck := openDemo(t)
+	m := newModel(t, openDevice(t), ck, Options{})
+	tokens := demoCases(t)[11].tokens()[:140]
+	want := reference(t, ck, tokens)
+	for _, cut := range []int{1, 2, 3, 63, 64, 65, 129} {
+		s := newSequence(t, m)
+		var d divergence
+		got := forward(t, s, tokens[:cut], cut, m.Vocab())
+		got = append(got, forward(t, s, tokens[cut:130], 130-cut, m.Vocab())...)
+		d.add(want, append(got, oneByOne(t, s, tokens[130:], m.Vocab())...), m.Vocab())
+		s.Close()
+		t.Logf("cut at %d: mean divergence %.3g, worst %.3g", cut, d.mean(), d.worst)
+		if !(d.mean() <= meanBound) || !(d.worst <= worstBound) || d.flips > 0 {
+			t.Errorf("cut at %d: mean divergence %.3g, worst %.3g, %d confident tokens flipped", cut, d.mean(), d.worst, d.flips)
+		}
 	}
 }
 
