@@ -9,7 +9,7 @@ func machineKernels() (sets []*kernels) {
 		sets = append(sets, &kernels{name: "avx512", rowKernels: avx512Rows(), mixerKernels: avx512Mixers()})
 	}
 	if x.HasAVX2 && x.HasFMA {
-		sets = append(sets, &kernels{name: "avx2", rowKernels: goRows(), mixerKernels: avx2Mixers()})
+		sets = append(sets, &kernels{name: "avx2", rowKernels: avx2Rows(), mixerKernels: avx2Mixers()})
 	}
 	return sets
 }

@@ -373,6 +373,7 @@ columns:
 //
 // for four rows of activations R9 to R12: for each vector: 8 loads, 16 FMAs into Z0 to Z15 (four sums for each weight row).
 // A single row that is left comes last.
+// Sums of a part of the columns wait in memory for the next part.
 TEXT ·mulTileAVX512(SB), NOSPLIT, $0-8
 	MOVQ args+0(FP), DI
 	MOVQ tileArgs_w(DI), R8
@@ -382,6 +383,7 @@ TEXT ·mulTileAVX512(SB), NOSPLIT, $0-8
 	MOVQ tileArgs_bytes(DI), R13
 	MOVQ tileArgs_y(DI), R14
 	MOVQ tileArgs_stride(DI), R15
+	MOVQ tileArgs_sums(DI), DX
 	MOVL $0x1111, AX
 	KMOVW AX, K1
 	CMPQ CX, $1
@@ -395,10 +397,31 @@ four:
 	ADDQ BX, R10
 	ADDQ BX, R11
 	ADDQ BX, R12
+	CMPQ tileArgs_first(DI), $0
+	JEQ load
 	CLEAR4(Z0, Z1, Z2, Z3)
 	CLEAR4(Z4, Z5, Z6, Z7)
 	CLEAR4(Z8, Z9, Z10, Z11)
 	CLEAR4(Z12, Z13, Z14, Z15)
+	JMP start
+load:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS 256(DX), Z4
+	VMOVUPS 320(DX), Z5
+	VMOVUPS 384(DX), Z6
+	VMOVUPS 448(DX), Z7
+	VMOVUPS 512(DX), Z8
+	VMOVUPS 576(DX), Z9
+	VMOVUPS 640(DX), Z10
+	VMOVUPS 704(DX), Z11
+	VMOVUPS 768(DX), Z12
+	VMOVUPS 832(DX), Z13
+	VMOVUPS 896(DX), Z14
+	VMOVUPS 960(DX), Z15
+start:
 	XORQ AX, AX
 columns:
 	VMOVUPS (R8)(AX*4), Z16
@@ -412,6 +435,8 @@ columns:
 	ADDQ $64, AX
 	CMPQ AX, R13
 	JLT columns
+	CMPQ tileArgs_last(DI), $0
+	JEQ save
 	FOLD(Z0, Z1, Z2, Z3, Z16, Z17)
 	FOLD(Z4, Z5, Z6, Z7, Z18, Z19)
 	FOLD(Z8, Z9, Z10, Z11, Z20, Z21)
@@ -425,12 +450,32 @@ columns:
 	VSHUFPS $0x88, Z3, Z1, Z0
 	VSHUFPS $0xdd, Z3, Z1, Z2
 	VADDPS Z2, Z0, Z0
-	LEAQ (R14)(R15*2), DX
+	LEAQ (R14)(R15*2), AX
 	VMOVUPS X0, (R14)
 	VEXTRACTF32X4 $1, Z0, (R14)(R15*1)
-	VEXTRACTF32X4 $2, Z0, (DX)
-	VEXTRACTF32X4 $3, Z0, (DX)(R15*1)
-	LEAQ (DX)(R15*2), R14
+	VEXTRACTF32X4 $2, Z0, (AX)
+	VEXTRACTF32X4 $3, Z0, (AX)(R15*1)
+	JMP next
+save:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, 256(DX)
+	VMOVUPS Z5, 320(DX)
+	VMOVUPS Z6, 384(DX)
+	VMOVUPS Z7, 448(DX)
+	VMOVUPS Z8, 512(DX)
+	VMOVUPS Z9, 576(DX)
+	VMOVUPS Z10, 640(DX)
+	VMOVUPS Z11, 704(DX)
+	VMOVUPS Z12, 768(DX)
+	VMOVUPS Z13, 832(DX)
+	VMOVUPS Z14, 896(DX)
+	VMOVUPS Z15, 960(DX)
+next:
+	LEAQ (R14)(R15*4), R14
+	ADDQ $1024, DX
 	ADDQ $32, SI
 	SUBQ $4, CX
 	CMPQ CX, $1
@@ -439,7 +484,16 @@ columns:
 one:
 	MOVQ (SI), R9
 	ADDQ BX, R9
+	CMPQ tileArgs_first(DI), $0
+	JEQ load1
 	CLEAR4(Z0, Z1, Z2, Z3)
+	JMP start1
+load1:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+start1:
 	XORQ AX, AX
 columns1:
 	VMOVUPS (R9)(AX*1), Z20
@@ -450,6 +504,8 @@ columns1:
 	ADDQ $64, AX
 	CMPQ AX, R13
 	JLT columns1
+	CMPQ tileArgs_last(DI), $0
+	JEQ save1
 	FOLD(Z0, Z1, Z2, Z3, Z4, Z5)
 	VPERMILPS $0x4e, Z0, Z4
 	VADDPS Z4, Z0, Z0
@@ -457,6 +513,12 @@ columns1:
 	VADDPS Z4, Z0, Z0
 	VCOMPRESSPS Z0, K1, Z0
 	VMOVUPS X0, (R14)
+	JMP done
+save1:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
 done:
 	VZEROUPPER
 	RET

@@ -24,7 +24,7 @@ func TestEveryStorage(t *testing.T) {
 	}
 	eachSet(t, func(t *testing.T, set string) {
 		for _, st := range stores {
-			for _, cols := range []int{128, 384, 32, 16, 48, 75, 1} {
+			for _, cols := range []int{128, 384, 2176, 32, 16, 48, 75, 1} {
 				if st.Type != checkpoint.Affine || cols%st.Group == 0 {
 					checkStorage(t, set, st, cols)
 				}
@@ -94,7 +94,13 @@ func rowScratch(t testing.TB, set string, cols int) *scratch {
 // BenchmarkRows multiplies a matrix of 4 bits that fits in no cache by one row, and by as many as an expert or a chunk has;
 // it reports weights a second, times rows, on one core.
 func BenchmarkRows(b *testing.B) {
-	const rows, cols = 1 << 15, 2048
+	for _, cols := range []int{512, 1024, 2048} {
+		b.Run(fmt.Sprint(cols), func(b *testing.B) { benchmarkRows(b, cols) })
+	}
+}
+
+func benchmarkRows(b *testing.B, cols int) {
+	const rows = 1 << 15
 	rng := rand.New(rand.NewPCG(1, 1))
 	store := &checkpointtest.Random{Rand: rng, Store: []checkpointtest.Storage{checkpointtest.Affine(4, 64, checkpoint.BF16)}}
 	w := store.Matrix(rows, cols)
@@ -116,7 +122,7 @@ func BenchmarkRows(b *testing.B) {
 						at = 0
 					}
 				}
-				b.ReportMetric(float64(step)*cols*float64(m)*float64(b.N)/b.Elapsed().Seconds()/1e9, "G/s")
+				b.ReportMetric(float64(step)*float64(cols)*float64(m)*float64(b.N)/b.Elapsed().Seconds()/1e9, "G/s")
 			})
 		}
 	}

@@ -2,11 +2,7 @@
 
 package cpu
 
-import (
-	"unsafe"
-
-	"lilypad/worker/checkpoint"
-)
+import "lilypad/worker/checkpoint"
 
 // Row kernels of the vector sets. Weights are dequantised, w = scale*code + bias, and multiplied in fp32. A few rows of
 // activations read the weights as they are stored (gemv); for more, four rows of weights at a time are rebuilt as floats
@@ -76,7 +72,10 @@ type tileArgs struct {
 	w, x    *float32
 	offsets *int // byte at which each row begins in x; the last one is repeated up to a multiple of tileTokens
 	rows    int  // of activations
-	bytes   int  // of a row of activations
+	bytes   int  // of a row of activations, as far as this part of the columns goes
+	sums    *float32
+	first   int // 1 for the first part of the columns: sums begin at 0 instead of what the part before left in sums
+	last    int // 1 for the last part: results go to y
 	y       *float32
 	stride  int // bytes from the four results of a row of activations to those of the next
 }
@@ -86,11 +85,13 @@ const tileTokens = 12
 
 // vectorRows are the loops of one instruction set.
 type vectorRows struct {
-	gemv   [formats]func(*gemvArgs)
+	gemv   [formats]func(*gemvArgs) // nil for formats that the set reads through plain Go
 	unpack [formats]func(*unpackArgs)
 	mul    func(*tileArgs)
 	// widen converts n bf16, whole vectors of 16; dst and src have room for them.
 	widen func(dst *float32, src *byte, n int)
+	// part is how many columns of a tile and of the rows that it meets stay in the first cache.
+	part int
 	// tiled is how many rows of activations it takes to rebuild weights first.
 	tiled int
 }
@@ -104,6 +105,7 @@ type vectorScratch struct {
 	scale, bias []float32 // [stripRows, groups]
 	codes       []float32 // of a row
 	tile        []float32 // [4 * padded columns]
+	partial     []float32 // [maxRows + tileTokens, 4, vectorCols]: sums of a part of the columns
 }
 
 func newVectorScratch(cols int) vectorScratch {
@@ -111,6 +113,7 @@ func newVectorScratch(cols int) vectorScratch {
 	return vectorScratch{
 		offsets: make([]int, 0, maxRows+tileTokens), scale: make([]float32, pairs), bias: make([]float32, pairs),
 		codes: make([]float32, padded(cols)), tile: make([]float32, 4*padded(cols)),
+		partial: make([]float32, (maxRows+tileTokens)*4*vectorCols),
 	}
 }
 
@@ -118,6 +121,9 @@ func newVectorScratch(cols int) vectorScratch {
 func (k *vectorRows) rows() rowKernels {
 	return rowKernels{mulRows: func(s *scratch, out []float32, w *checkpoint.Matrix, r, n int, x *batch, index []int32, first, m int) {
 		f := formatOf(w)
+		if f != otherFormat && k.gemv[f] == nil {
+			f = otherFormat
+		}
 		direct := m < k.tiled && f != otherFormat
 		if !direct {
 			s.vector.locate(x, index, first, m)
@@ -213,9 +219,15 @@ func (k *vectorRows) unpackRow(v *vectorScratch, w *checkpoint.Matrix, f format,
 
 // mulTile multiplies the tile by the rows at offsets: results of row t are out[t*stride:][:4].
 func (k *vectorRows) mulTile(v *vectorScratch, out []float32, stride, cols int, x *batch, m int) {
-	v.mul = tileArgs{
-		w: &v.tile[0], x: &x.x[0], offsets: &v.offsets[0], rows: m, bytes: (cols + vectorCols - 1) / vectorCols * vectorCols * 4,
-		y: &out[0], stride: stride * int(unsafe.Sizeof(out[0])),
+	cols = (cols + vectorCols - 1) / vectorCols * vectorCols
+	v.mul = tileArgs{offsets: &v.offsets[0], rows: m, sums: &v.partial[0], first: 1, y: &out[0], stride: stride * 4}
+	for at := 0; at < cols; at += k.part {
+		n := min(k.part, cols-at)
+		v.mul.w, v.mul.x, v.mul.bytes = &v.tile[4*at], &x.x[at], n*4
+		if at+n == cols {
+			v.mul.last = 1
+		}
+		k.mul(&v.mul)
+		v.mul.first = 0
 	}
-	k.mul(&v.mul)
 }
