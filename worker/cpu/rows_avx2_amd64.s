@@ -16,12 +16,11 @@ GLOBL nibbleShift<>(SB), RODATA|NOPTR, $32
 DATA nibbleMask<>+0(SB)/4, $15
 GLOBL nibbleMask<>(SB), RODATA|NOPTR, $4
 
-// BEGIN takes over a gemvArgs: four rows of weights R8 to R11, the last one R12, bytes of a row R13, activations SI, scales
+// BEGIN takes over a gemvArgs: four rows of weights R8 to R11, bytes of a row R13, activations SI, scales
 // BX and biases DI of group 0 in row 0, those of rows 1 to 3 DX, 2*DX and R15 bytes behind; R14 holds the arguments.
 #define BEGIN \
 	MOVQ args+0(FP), R14                   \
 	MOVQ gemvArgs_w(R14), R8               \
-	MOVQ gemvArgs_last(R14), R12           \
 	MOVQ gemvArgs_stride(R14), R13         \
 	MOVQ gemvArgs_x(R14), SI               \
 	MOVQ gemvArgs_scale(R14), BX           \
@@ -36,17 +35,18 @@ GLOBL nibbleMask<>(SB), RODATA|NOPTR, $4
 	VPXOR c, c, c \
 	VPXOR d, d, d
 
-// FOUR points R9 to R11 at the rows after R8, at most at the last one, and clears their sums Y0 to Y3 and the byte AX.
+// FOUR points R9 to R11 at the rows after R8, at most at the last one, R12 at what is wanted in the cache soon, and clears the sums Y0 to Y3 and the byte AX.
 #define FOUR \
+	LEAQ 8192(R8), R12     \
 	LEAQ (R8)(R13*1), R9   \
-	CMPQ R9, R12           \
-	CMOVQHI R12, R9        \
+	CMPQ R9, gemvArgs_last(R14)     \
+	CMOVQHI gemvArgs_last(R14), R9  \
 	LEAQ (R9)(R13*1), R10  \
-	CMPQ R10, R12          \
-	CMOVQHI R12, R10       \
+	CMPQ R10, gemvArgs_last(R14)    \
+	CMOVQHI gemvArgs_last(R14), R10 \
 	LEAQ (R10)(R13*1), R11 \
-	CMPQ R11, R12          \
-	CMOVQHI R12, R11       \
+	CMPQ R11, gemvArgs_last(R14)    \
+	CMOVQHI gemvArgs_last(R14), R11 \
 	CLEAR4(Y0, Y1, Y2, Y3) \
 	XORQ AX, AX
 
@@ -129,7 +129,7 @@ group:
 	SCALES
 	MOVQ gemvArgs_blocks(R14), CX
 columns:
-	PREFETCHT0 4096(R8)(AX*1)
+	PREFETCHT0 (R12)(AX*4)
 	VMOVUPS (SI)(AX*8), Y12
 	NIBBLES((R8)(AX*1), Y4, Y8, Y0)
 	NIBBLES((R9)(AX*1), Y5, Y9, Y1)
@@ -172,6 +172,8 @@ group:
 	SCALES
 	MOVQ gemvArgs_blocks(R14), CX
 columns:
+	PREFETCHT0 (R12)(AX*4)
+	PREFETCHT0 64(R12)(AX*4)
 	VMOVUPS (SI)(AX*4), Y12
 	BYTES((R8)(AX*1), Y4, Y8, Y0)
 	BYTES((R9)(AX*1), Y5, Y9, Y1)
@@ -209,6 +211,8 @@ TEXT ·gemvBF16AVX2(SB), NOSPLIT, $0-8
 rows:
 	FOUR
 columns:
+	PREFETCHT0 (R12)(AX*4)
+	PREFETCHT0 64(R12)(AX*4)
 	VMOVUPS (SI)(AX*2), Y12
 	BRAIN((R8)(AX*1), Y0)
 	BRAIN((R9)(AX*1), Y1)
@@ -266,6 +270,7 @@ group:
 	VBROADCASTSS (DI), Y5
 	MOVQ DX, CX
 columns:
+	PREFETCHT0 4096(R8)(AX*1)
 	CODES((R8)(AX*1))
 	VFMADD213PS Y5, Y4, Y13
 	VMOVUPS Y13, (R9)
@@ -297,6 +302,7 @@ group:
 	VBROADCASTSS (DI), Y5
 	MOVQ DX, CX
 columns:
+	PREFETCHT0 4096(R8)(AX*1)
 	VPMOVZXBD (R8)(AX*1), Y13
 	VCVTDQ2PS Y13, Y13
 	VFMADD213PS Y5, Y4, Y13
@@ -328,6 +334,7 @@ columns:
 TEXT ·unpackBF16AVX2(SB), NOSPLIT, $0-8
 	UNPACK
 columns:
+	PREFETCHT0 4096(R8)(AX*1)
 	VPMOVZXWD (R8)(AX*1), Y0
 	VPMOVZXWD 16(R8)(AX*1), Y1
 	VPSLLD $16, Y0, Y0
@@ -345,6 +352,7 @@ columns:
 TEXT ·unpackF32AVX2(SB), NOSPLIT, $0-8
 	UNPACK
 columns:
+	PREFETCHT0 4096(R8)(AX*1)
 	VMOVUPS (R8)(AX*1), Y0
 	VMOVUPS 32(R8)(AX*1), Y1
 	VMOVUPS Y0, (R9)

@@ -28,12 +28,11 @@ DATA codes<>+48(SB)/8, $0x4150000041400000
 DATA codes<>+56(SB)/8, $0x4170000041600000
 GLOBL codes<>(SB), RODATA|NOPTR, $64
 
-// BEGIN takes over a gemvArgs: four rows of weights R8 to R11, the last one R12, bytes of a row R13, activations SI, scales
+// BEGIN takes over a gemvArgs: four rows of weights R8 to R11, bytes of a row R13, activations SI, scales
 // BX and biases DI of group 0 in row 0, those of rows 1 to 3 DX, 2*DX and R15 bytes behind; R14 holds the arguments.
 #define BEGIN \
 	MOVQ args+0(FP), R14                   \
 	MOVQ gemvArgs_w(R14), R8               \
-	MOVQ gemvArgs_last(R14), R12           \
 	MOVQ gemvArgs_stride(R14), R13         \
 	MOVQ gemvArgs_x(R14), SI               \
 	MOVQ gemvArgs_scale(R14), BX           \
@@ -42,17 +41,18 @@ GLOBL codes<>(SB), RODATA|NOPTR, $64
 	SHLQ $2, DX                            \
 	LEAQ (DX)(DX*2), R15
 
-// FOUR points R9 to R11 at the rows after R8, at most at the last one, and clears their sums Z0 to Z3 and the byte AX.
+// FOUR points R9 to R11 at the rows after R8, at most at the last one, R12 at what is wanted in the cache soon, and clears the sums Z0 to Z3 and the byte AX.
 #define FOUR \
+	LEAQ 8192(R8), R12     \
 	LEAQ (R8)(R13*1), R9   \
-	CMPQ R9, R12           \
-	CMOVQHI R12, R9        \
+	CMPQ R9, gemvArgs_last(R14)     \
+	CMOVQHI gemvArgs_last(R14), R9  \
 	LEAQ (R9)(R13*1), R10  \
-	CMPQ R10, R12          \
-	CMOVQHI R12, R10       \
+	CMPQ R10, gemvArgs_last(R14)    \
+	CMOVQHI gemvArgs_last(R14), R10 \
 	LEAQ (R10)(R13*1), R11 \
-	CMPQ R11, R12          \
-	CMOVQHI R12, R11       \
+	CMPQ R11, gemvArgs_last(R14)    \
+	CMOVQHI gemvArgs_last(R14), R11 \
 	VPXORQ Z0, Z0, Z0      \
 	VPXORQ Z1, Z1, Z1      \
 	VPXORQ Z2, Z2, Z2      \
@@ -124,7 +124,7 @@ group:
 columns:
 	VMOVUPS (SI)(AX*8), Z16
 	VMOVUPS 64(SI)(AX*8), Z17
-	PREFETCHT0 4096(R8)(AX*1)
+	PREFETCHT0 (R12)(AX*4)
 	NIBBLES((R8)(AX*1), Z8, Z16, Z20, Z0)
 	NIBBLES((R9)(AX*1), Z9, Z16, Z21, Z1)
 	NIBBLES((R10)(AX*1), Z10, Z16, Z22, Z2)
@@ -168,6 +168,8 @@ group:
 	VBROADCASTSS (DI)(R15*1), Z15
 	MOVQ gemvArgs_blocks(R14), CX
 columns:
+	PREFETCHT0 (R12)(AX*4)
+	PREFETCHT0 64(R12)(AX*4)
 	VMOVUPS (SI)(AX*4), Z16
 	VMOVUPS 64(SI)(AX*4), Z17
 	BYTES((R8)(AX*1), Z8, Z12, Z16, Z20, Z0)
@@ -202,6 +204,8 @@ TEXT ·gemvBF16AVX512(SB), NOSPLIT, $0-8
 rows:
 	FOUR
 columns:
+	PREFETCHT0 (R12)(AX*4)
+	PREFETCHT0 64(R12)(AX*4)
 	VMOVUPS (SI)(AX*2), Z16
 	BRAIN((R8)(AX*1), Z16, Z20, Z0)
 	BRAIN((R9)(AX*1), Z16, Z21, Z1)
@@ -224,6 +228,8 @@ TEXT ·gemvF16AVX512(SB), NOSPLIT, $0-8
 rows:
 	FOUR
 columns:
+	PREFETCHT0 (R12)(AX*4)
+	PREFETCHT0 64(R12)(AX*4)
 	VMOVUPS (SI)(AX*2), Z16
 	HALF((R8)(AX*1), Z16, Z20, Z0)
 	HALF((R9)(AX*1), Z16, Z21, Z1)
@@ -271,6 +277,7 @@ group:
 	TABLE((BX), (DI), Z8)
 	MOVQ DX, CX
 columns:
+	PREFETCHT0 4096(R8)(AX*1)
 	VPMULTISHIFTQB.BCST (R8)(AX*1), Z30, Z0
 	VPMULTISHIFTQB.BCST 8(R8)(AX*1), Z30, Z1
 	VPERMPS Z8, Z0, Z0
@@ -296,6 +303,7 @@ group:
 	VBROADCASTSS (DI), Z9
 	MOVQ DX, CX
 columns:
+	PREFETCHT0 4096(R8)(AX*1)
 	VPMOVZXBD (R8)(AX*1), Z0
 	VPMOVZXBD 16(R8)(AX*1), Z1
 	VCVTDQ2PS Z0, Z0
@@ -319,6 +327,7 @@ columns:
 TEXT ·unpackBF16AVX512(SB), NOSPLIT, $0-8
 	UNPACK
 columns:
+	PREFETCHT0 4096(R8)(AX*1)
 	VPMOVZXWD (R8)(AX*1), Z0
 	VPSLLD $16, Z0, Z0
 	VMOVUPS Z0, (R9)
@@ -333,6 +342,7 @@ columns:
 TEXT ·unpackF16AVX512(SB), NOSPLIT, $0-8
 	UNPACK
 columns:
+	PREFETCHT0 4096(R8)(AX*1)
 	VCVTPH2PS (R8)(AX*1), Z0
 	VMOVUPS Z0, (R9)
 	ADDQ $256, R9
@@ -346,6 +356,7 @@ columns:
 TEXT ·unpackF32AVX512(SB), NOSPLIT, $0-8
 	UNPACK
 columns:
+	PREFETCHT0 4096(R8)(AX*1)
 	VMOVUPS (R8)(AX*1), Z0
 	VMOVUPS Z0, (R9)
 	ADDQ $256, R9
