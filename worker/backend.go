@@ -23,6 +23,7 @@ type BackendOptions struct {
 	Context  int                     // most tokens of one sequence; 0 means the model's own, at most 32,768
 	Limit    int64                   // bytes for states; 0 means no limit
 	Threads  int                     // threads that compute; 0 means all cores
+	Kernels  string                  // kernel set of the CPU backend, one of CPUKernels; empty means the preferred one
 	Chunk    int                     // most tokens that a GPU computes at once; 0 means the backend's own
 	OnLayer  func(layer int)         // called on the compute thread as it gets on; may be nil
 	Progress func(done, total int64) // hears of bytes of weights copied to a GPU; may be nil
@@ -54,9 +55,12 @@ func OpenBackend(name string, ck *checkpoint.Checkpoint, o BackendOptions) (stat
 		b, err := openGPU(name, ck, o)
 		return b, name, err
 	}
-	b, err := cpu.New(ck, cpu.Options{Context: o.Context, Limit: o.Limit, Threads: o.Threads, OnLayer: o.OnLayer})
+	b, err := cpu.New(ck, cpu.Options{Context: o.Context, Limit: o.Limit, Threads: o.Threads, Kernels: o.Kernels, OnLayer: o.OnLayer})
 	return b, name, err
 }
+
+// CPUKernels names the kernel sets of the CPU backend that this machine runs, the preferred one first.
+func CPUKernels() []string { return cpu.KernelSets() }
 
 // checkBackend refuses names that no backend has.
 func checkBackend(name string) error {

@@ -18,6 +18,7 @@ type Options struct {
 	Log            logrus.FieldLogger
 	Heartbeat      *protocol.Heartbeat // nil in an engine that nobody watches
 	Threads        int                 // threads that compute; 0 means all cores
+	Kernels        string              // kernel set of the CPU backend; empty means the preferred one
 	ReaderBuffer   int                 // events held for a caller that does not take them, before its request is paused; 0 means 4,096
 	ReaderDeadline time.Duration       // after so long a pause the request ends with protocol.CodeSlowReader; 0 means 30 s
 }

@@ -26,7 +26,7 @@ const garbagePercent = 25
 // Run is the worker process: it serves an Engine to the supervisor that started it until that asks for a shutdown, and
 // returns the exit code. It takes over the process: descriptors 1 to 4, SIGINT (which a terminal sends to the whole group,
 // and which is for the supervisor to act on), and os.Exit within a second of the supervisor's death.
-func Run(level logrus.Level, threads int) int {
+func Run(level logrus.Level, threads int, kernels string) int {
 	if !protocol.StartedBySupervisor(os.Getenv) {
 		fmt.Fprintln(os.Stderr, "lilypad worker is started by lilypad itself and does nothing by hand; run lilypad serve or lilypad chat")
 		return ExitUsage
@@ -48,7 +48,7 @@ func Run(level logrus.Level, threads int) int {
 		log.WithError(err).Error("no heartbeat page")
 		return ExitBroken
 	}
-	protocol.Serve(New(Options{Log: log, Heartbeat: beat, Threads: threads}), protocol.ServeOptions{})
+	protocol.Serve(New(Options{Log: log, Heartbeat: beat, Threads: threads, Kernels: kernels}), protocol.ServeOptions{})
 	return ExitOK // the engine and the page go with the process, since calls that were cut may still use them
 }
 

@@ -22,7 +22,7 @@ import (
 // asWorker in the environment makes this test binary a worker.
 const asWorker = "LILYPAD_TEST_AS_WORKER"
 
-func runWorker() int { return Run(logrus.InfoLevel, 1) }
+func runWorker() int { return Run(logrus.InfoLevel, 1, "") }
 
 // process is a worker that a test plays the supervisor of.
 type process struct {

@@ -233,7 +233,7 @@ func (r *benchReport) measureSpeed(ctx context.Context, engine protocol.Engine, 
 func (r *benchReport) measureBoundary(ctx context.Context, remote protocol.Engine, info protocol.ModelInfo, cfg config.Config, o benchOptions) error {
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)
-	local := worker.New(worker.Options{Log: quiet})
+	local := worker.New(worker.Options{Log: quiet, Kernels: cfg.Kernels})
 	defer func() { _ = local.Unload(context.WithoutCancel(ctx)) }()
 	_, err := local.Load(ctx, protocol.LoadRequest{Model: cfg.Model, Backend: cfg.Backend, Quantize: cfg.Quantize, Context: cfg.Context}, nil)
 	if err != nil {

@@ -15,6 +15,7 @@ type Config struct {
 	Listen      string        `koanf:"listen"`         // address of the API, loopback only; port 0 takes a free one
 	Model       string        `koanf:"model"`          // checkpoint directory; empty for the embedded demo
 	Backend     string        `koanf:"backend"`        // "metal", "cpu", "sim:cpu", "sim:cuda"; empty lets the worker choose
+	Kernels     string        `koanf:"cpu-kernels"`    // kernel set of the CPU backend; empty lets it choose
 	Data        string        `koanf:"data"`           // directory of all that is kept
 	Context     int           `koanf:"context"`        // most tokens of one conversation; 0 means the model's own, at most 32,768
 	Quantize    int           `koanf:"quantize"`       // 4 or 8 bits for a checkpoint stored unquantised; 0 runs it as stored

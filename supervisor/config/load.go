@@ -27,6 +27,7 @@ func Flags(flags *pflag.FlagSet) {
 	flags.String("listen", "127.0.0.1:8383", "`address` of the API, on this machine only; port 0 takes a free one")
 	flags.String("model", "", "checkpoint `directory`; default the embedded demo checkpoint")
 	flags.String("backend", "", "`name` of what computes: metal, cpu, or a simulated GPU, sim:cpu or sim:cuda; default metal where it works, else cpu")
+	flags.String("cpu-kernels", "", "`set` of instructions that the CPU backend uses: avx512, avx2 or go; default the first of them that works here")
 	flags.String("data", "", "`directory` for all that lilypad keeps; default the user's data directory")
 	flags.Int("context", 0, "most `tokens` of one conversation; default the model's own, at most 32768")
 	flags.Int("quantize", 0, "`bits` (4 or 8) to which a checkpoint stored unquantised is quantised while loading")
