@@ -9,6 +9,7 @@
 #   launch   copy bandwidth and the cost of a launch, encoded and recorded
 #   decode   tokens/s at the 35B shape with synthetic weights, and GB/s of each kernel
 # Results are printed, and kept in $OUT where that is set. PACKAGES narrows the packages, TESTS the tests (a regular expression);
+# CORES is the multiprocessors of that GPU, by which kernels are chosen (132 of an H200);
 # QUICK packs the PTX that can be had without running tests on sim:cpu; NODECODE leaves lilypad out of the pack.
 set -eu
 cd "$(dirname "$0")/.."
@@ -46,7 +47,7 @@ pack() {
 	done
 	[ -n "${NODECODE:-}" ] || CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o .h200/stage/lilypad ./cmd/lilypad
 	stage="$root/.h200/stage"
-	export LILYPAD_PTX="$stage/ptx"
+	export LILYPAD_PTX="$stage/ptx" LILYPAD_PTX_CORES="${CORES:-132}"
 	collect
 	[ -n "${QUICK:-}" ] || confirm
 	[ ! -e .h200/stage/lilypad ] || .h200/stage/lilypad bench --synthetic "$shape" --contexts "$contexts" --backend sim:count >/dev/null || echo "no PTX for decode"

@@ -84,58 +84,69 @@ INLINE void load_columns(thread float* x, device const float* vector, uint first
   }
 }
 
-// Widths whose codes never straddle two words are masked in place; x is divided by the place's power of two instead,
-// once for all rows, which is exact.
-template <int B>
-INLINE void prescale(thread float* x) {
-  if (32 % B == 0) {
-#pragma unroll
-    for (int i = 0; i < 32; i++) x[i] *= 1.0f / float(1u << (i * B % 32));
-  }
+// A code as a float without a conversion, which takes as long as several other instructions: its bits, left at their place,
+// become those of the mantissa of 2^(23-place), where a code's step is worth 1; then 2^(23-place) is taken off again. Both are
+// exact, and what remains is the code. place + bits must be at most 23.
+INLINE float float_of(uint word, int bits, int place) {
+  const uint mask = ((1u << bits) - 1u) << place;
+  return as_type<float>((word & mask) | uint(150 - place) << 23) - float(1u << (23 - place));
 }
 
-// sum of x[i] * code i over a unit, with x prescaled.
+// Code i of a unit of B-bit codes; i is known when loops are unrolled. Where no code straddles two words, one shift serves
+// the codes of a word's upper half, which Apple's GPUs can name without one.
+template <int B>
+INLINE float code_of(thread const uint* w, int i) {
+  const int word = i * B / 32, place = i * B % 32;
+  if (32 % B == 0) return float_of(place < 16 ? w[word] : w[word] >> 16, B, place % 16);
+  uint code = w[word] >> place;
+  if (place + B > 32) code |= w[(i * B + B - 1) / 32] << (32 - place);
+  return float_of(code, B, 0);
+}
+
+// sum of x[i] * code i over a unit.
 template <int B>
 INLINE float dot_codes(thread const uint* w, thread const float* x) {
   float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
-  for (int i = 0; i < 32; i++) {
-    const int word = i * B / 32, place = i * B % 32;
-    uint code;
-    if (32 % B == 0) {
-      code = w[word] & (((1u << B) - 1u) << place);
-    } else {
-      code = w[word] >> place;
-      if (place + B > 32) code |= w[(i * B + B - 1) / 32] << (32 - place);
-      code &= (1u << B) - 1u;
-    }
-    d[i & 3] = fma(x[i], float(code), d[i & 3]);
-  }
+  for (int i = 0; i < 32; i++) d[i & 3] = fma(x[i], code_of<B>(w, i), d[i & 3]);
   return (d[0] + d[1]) + (d[2] + d[3]);
 }
 
+// The words and the pairs of unit u of R rows.
+template <int B, int R>
+INLINE void load_unit(thread uint* w, thread float2* pair, Weights m, Coding c, thread const uint* rows, uint u) {
+#pragma unroll
+  for (int r = 0; r < R; r++) load_words<B>(w + r * B, m.codes + ulong(rows[r]) * m.row_bytes + u * (4 * B));
+#pragma unroll
+  for (int r = 0; r < R; r++) pair[r] = load_pair(m.pairs + ulong(rows[r]) * m.pair_bytes, u * 32 / c.group, c.type);
+}
+
+// Adds the shares of unit u.
+template <int B, int R>
+INLINE void add_unit(thread float* acc, thread const uint* w, thread const float2* pair, device const float* x, uint u) {
+  float v[32];
+  load_columns<32>(v, x, u * 32);
+  float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+  for (int i = 0; i < 32; i++) sums[i & 3] += v[i];
+  const float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+#pragma unroll
+  for (int r = 0; r < R; r++) acc[r] = fma(pair[r].x, dot_codes<B>(w + r * B, v), fma(pair[r].y, sum, acc[r]));
+}
+
+// All loads of weights come first: a compiler that saves registers would move each to where it is needed, and then they wait
+// for each other. The barrier keeps it from that, so the loop is the same for all lanes: those that have no unit left load the
+// last one again.
 template <int B, int R>
 INLINE void add_quantised(thread float* acc, Weights m, Coding c, thread const uint* rows, device const float* x,
                           uint first, uint step, uint count) {
-  for (uint u = first; u < count; u += step) {
-    uint w[R][B];
+  for (uint begin = 0; begin < count; begin += step) {
+    const uint u = begin + first;
+    uint w[R * B];
     float2 pair[R];
-#pragma unroll
-    for (int r = 0; r < R; r++) {
-      load_words<B>(w[r], m.codes + ulong(rows[r]) * m.row_bytes + u * (4 * B));
-      pair[r] = load_pair(m.pairs + ulong(rows[r]) * m.pair_bytes, u * 32 / c.group, c.type);
-    }
-    float v[32];
-    load_columns<32>(v, x, u * 32);
-    float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-    for (int i = 0; i < 32; i++) sums[i & 3] += v[i];
-    const float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    prescale<B>(v);
-#pragma unroll
-    for (int r = 0; r < R; r++) {
-      acc[r] = fma(pair[r].x, dot_codes<B>(w[r], v), fma(pair[r].y, sum, acc[r]));
-    }
+    load_unit<B, R>(w, pair, m, c, rows, min(u, count - 1));
+    simdgroup_barrier(mem_flags::mem_none);
+    if (u < count) add_unit<B, R>(acc, w, pair, x, u);
   }
 }
 
@@ -198,7 +209,8 @@ INLINE void add_plain(thread float* acc, Weights m, Coding c, thread const uint*
 
 // Adds to acc[r], for each of R rows, this lane's share of the dot product of row rows[r] with x[0..cols): the units
 // first, first+step, ... of all that the row has. Sums of the shares of all lanes (simd_sum) are the
-// products. Rows beyond the matrix must be replaced by ones inside.
+// products. Rows beyond the matrix must be replaced by ones inside. All lanes of the simdgroup come here together, with the same
+// m, cols and step.
 template <int R>
 INLINE void add_dots(thread float* acc, Weights m, Coding c, thread const uint* rows, device const float* x, uint cols,
                      uint first, uint step) {

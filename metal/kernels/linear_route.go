@@ -45,7 +45,7 @@ func chooseRoute(rows, units, cores int, l limits) route {
 	if cores == 0 {
 		cores = 40
 	}
-	wanted := min(max(64*cores, 512), 3000)
+	wanted := min(max(64*cores, 512), 2048)
 	least := func(rows int) int { return (l.tile + rows - 1) / rows } // sets
 	r := route{rows: 4, split: 1, tiles: 1}
 	few := func() bool { return (rows+r.rows-1)/r.rows*r.split < wanted }

@@ -237,13 +237,13 @@ func TestChooseRoute(t *testing.T) {
 		want               kernels.Spread
 	}{
 		{"GDN projections", 12352, 64, 40, kernels.Linear{}, kernels.Spread{Rows: 4, Split: 1, Sets: 4, Tiles: 1}},
-		{"out projection", 2048, 128, 40, residual, kernels.Spread{Rows: 2, Split: 4, Sets: 4, Tiles: 1}},
+		{"out projection", 2048, 128, 40, residual, kernels.Spread{Rows: 4, Split: 4, Sets: 2, Tiles: 1}},
 		{"router", 257, 64, 40, kernels.Linear{}, kernels.Spread{Rows: 1, Split: 2, Sets: 2, Tiles: 1}},
 		{"shared gate and up", 1024, 64, 40, kernels.Linear{SwiGLU: true}, kernels.Spread{Rows: 2, Split: 2, Sets: 2, Tiles: 1}},
 		{"head", 248320, 64, 40, best, kernels.Spread{Rows: 4, Split: 1, Sets: 8, Tiles: 4}},
 		{"GDN projections of a GPU with many cores", 12352, 64, 132, kernels.Linear{}, kernels.Spread{Rows: 8, Split: 1, Sets: 4, Tiles: 1}},
 		{"head of a GPU with many cores", 248320, 64, 132, best, kernels.Spread{Rows: 8, Split: 1, Sets: 4, Tiles: 4}},
-		{"out projection of a GPU with many cores", 2048, 128, 132, residual, kernels.Spread{Rows: 2, Split: 4, Sets: 4, Tiles: 1}},
+		{"out projection of a GPU with many cores", 2048, 128, 132, residual, kernels.Spread{Rows: 4, Split: 4, Sets: 2, Tiles: 1}},
 		{"out projection of a small GPU", 2048, 128, 8, residual, kernels.Spread{Rows: 4, Split: 1, Sets: 4, Tiles: 1}},
 		{"one unit", 64, 1, 40, residual, kernels.Spread{Rows: 1, Split: 1, Sets: 8, Tiles: 1}},
 		{"a small head", 64, 8, 40, best, kernels.Spread{Rows: 4, Split: 1, Sets: 8, Tiles: 1}},

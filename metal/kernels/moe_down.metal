@@ -6,6 +6,7 @@ constant uint TYPE [[function_constant(2)]];
 constant uint SHARED_BITS [[function_constant(3)]];
 constant uint SHARED_GROUP [[function_constant(4)]];
 constant uint SHARED_TYPE [[function_constant(5)]];
+constant bool ALIKE = BITS == SHARED_BITS && GROUP == SHARED_GROUP && TYPE == SHARED_TYPE; // one piece of code serves all
 
 constant constexpr uint DOWN_ROWS = 8;        // of a threadgroup, which is one partial sum of squares
 constant constexpr uint DOWN_HALF = 4;        // rows of half a simdgroup
@@ -25,7 +26,7 @@ struct DownShape {
 // codes), so what runs side by side is (row, slot): a simdgroup takes one slot, and where the pipeline allows too few of
 // them every n-th one; half of it has four rows, which makes four 16-byte loads of weights in flight for a lane. The order
 // of the sum does not depend on which simdgroup comes first.
-kernel void experts_down(device const uchar* experts [[buffer(0)]], device const uchar* shared_expert [[buffer(1)]],
+[[max_total_threads_per_threadgroup(544)]] kernel void experts_down(device const uchar* experts [[buffer(0)]], device const uchar* shared_expert [[buffer(1)]],
                          device const uint* ids [[buffer(2)]], device const float* weights [[buffer(3)]],
                          device const float* x [[buffer(4)]], device const float* shared_x [[buffer(5)]],
                          device float* h [[buffer(6)]], device const float* gain [[buffer(7)]],
@@ -48,15 +49,14 @@ kernel void experts_down(device const uchar* experts [[buffer(0)]], device const
   for (uint slot = group; slot <= shape.slots; slot += groups) {
     const float weight = weights[slot];
     float acc[DOWN_HALF] = {0.0f, 0.0f, 0.0f, 0.0f};
-    if (slot < shape.slots) {
-      const Weights m = weights_at(experts + ulong(ids[slot]) * shape.stride * 16, shape.place);
-      const Coding coding = {BITS, GROUP, TYPE};
-      add_dots<DOWN_HALF>(acc, m, coding, rows, x + slot * lane_room(shape.inner), shape.inner, half_lane, 16);
-    } else {
-      const Weights m = weights_at(shared_expert, shape.shared_place);
-      const Coding coding = {SHARED_BITS, SHARED_GROUP, SHARED_TYPE};
-      add_dots<DOWN_HALF>(acc, m, coding, rows, shared_x, shape.shared, half_lane, 16);
-    }
+    const bool chosen = slot < shape.slots;
+    Weights m = weights_at(shared_expert, shape.shared_place);
+    if (chosen) m = weights_at(experts + ulong(ids[slot]) * shape.stride * 16, shape.place);
+    device const float* from = chosen ? x + slot * lane_room(shape.inner) : shared_x;
+    const uint cols = chosen ? shape.inner : shape.shared;
+    const Coding coding = {BITS, GROUP, TYPE}, shared_coding = {SHARED_BITS, SHARED_GROUP, SHARED_TYPE};
+    if (ALIKE || chosen) add_dots<DOWN_HALF>(acc, m, coding, rows, from, cols, half_lane, 16);
+    else add_dots<DOWN_HALF>(acc, m, shared_coding, rows, from, cols, half_lane, 16);
     exchange<2>(acc, lane, 8); // of the half's 16 lanes, each 4 end with one row
     exchange<1>(acc, lane, 4);
     float product = acc[0] + simd_shuffle_xor(acc[0], 2);

@@ -9,7 +9,7 @@ constant bool NORMALISE [[function_constant(2)]];
 
 constant constexpr uint ROUTE_THREADS = 256;
 constant constexpr uint ROUTE_GROUPS = ROUTE_THREADS / 32;
-constant constexpr uint ROUTE_ITEMS = 2; // logits of a thread: 512 experts at most
+constant constexpr uint ROUTE_ITEMS = 2; // logits of a thread, at most: 512 experts
 constant constexpr uint ROUTE_TOP = 16;  // the largest TOP_K
 constant constexpr uint ROUTE_LIST = ROUTE_GROUPS * ROUTE_TOP;
 
@@ -38,11 +38,12 @@ kernel void moe_route(device const float* logits [[buffer(0)]], device const flo
   threadgroup float highest[ROUTE_GROUPS], sums[ROUTE_GROUPS], scores[ROUTE_TOP];
   threadgroup uint chosen[ROUTE_TOP];
 
+  const uint items = (EXPERTS + ROUTE_THREADS - 1) / ROUTE_THREADS;
   float l[ROUTE_ITEMS];
   uint2 key[ROUTE_ITEMS];
   float high = -INFINITY;
 #pragma unroll
-  for (uint j = 0; j < ROUTE_ITEMS; j++) {
+  for (uint j = 0; j < items; j++) {
     uint id = j * ROUTE_THREADS + self;
     l[j] = id < EXPERTS ? logits[id] : -INFINITY;
     key[j] = uint2(id < EXPERTS ? rank(l[j]) : 0u, id); // those that don't exist come last of all
@@ -52,16 +53,16 @@ kernel void moe_route(device const float* logits [[buffer(0)]], device const flo
   uint place[ROUTE_ITEMS] = {0, 0};
   for (ushort other = 0; other < 32; other++) {
 #pragma unroll
-    for (uint j = 0; j < ROUTE_ITEMS; j++) {
+    for (uint j = 0; j < items; j++) {
       uint2 o = uint2(simd_shuffle(key[j].x, other), simd_shuffle(key[j].y, other));
 #pragma unroll
-      for (uint i = 0; i < ROUTE_ITEMS; i++) {
+      for (uint i = 0; i < items; i++) {
         place[i] += before(o, key[i]) ? 1u : 0u;
       }
     }
   }
 #pragma unroll
-  for (uint j = 0; j < ROUTE_ITEMS; j++) {
+  for (uint j = 0; j < items; j++) {
     if (place[j] < TOP_K) {
       list[group * TOP_K + place[j]] = key[j];
     }
@@ -74,7 +75,7 @@ kernel void moe_route(device const float* logits [[buffer(0)]], device const flo
   high = simd_max(highest[lane % ROUTE_GROUPS]);
   float sum = 0.0f;
 #pragma unroll
-  for (uint j = 0; j < ROUTE_ITEMS; j++) {
+  for (uint j = 0; j < items; j++) {
     sum += j * ROUTE_THREADS + self < EXPERTS ? exp(l[j] - high) : 0.0f;
   }
   sum = simd_sum(sum);

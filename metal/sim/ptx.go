@@ -48,7 +48,7 @@ func (m *ptxMaker) translate(source string) (*ptxSource, error) {
 }
 
 // ptxRevision stands in every cache key. It grows with what passes over the compiler's output here.
-const ptxRevision = "ptx 1"
+const ptxRevision = "ptx 4"
 
 // kernel returns the PTX of a kernel for these constants.
 func (m *ptxMaker) kernel(s *ptxSource, function string, constants []metal.Constant) (*ptxKernel, error) {
@@ -98,6 +98,7 @@ func finishPTX(ptx string, k *msl.Kernel) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	ptx = fuseMasks(ptx)
 	if err := checkPTX(ptx); err != nil {
 		return "", fmt.Errorf("kernel %s: %w", k.Name, err)
 	}
@@ -106,6 +107,7 @@ func finishPTX(ptx string, k *msl.Kernel) (string, error) {
 			return "", err
 		}
 	}
+	ptx = holdLoads(ptx)
 	if k.MaxThreads > 0 {
 		ptx, err = limitThreads(ptx, k.Name, k.MaxThreads)
 	}

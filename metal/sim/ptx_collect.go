@@ -2,6 +2,7 @@ package sim
 
 import (
 	"os"
+	"strconv"
 
 	"lilypad/metal"
 )
@@ -19,6 +20,16 @@ func collecting(driver metal.Driver, o Options) metal.Driver {
 type collector struct {
 	metal.Driver
 	ptx *ptxMaker
+}
+
+// Info gives the cores of the machine that the PTX is for where the environment variable LILYPAD_PTX_CORES says how many: what
+// is asked of a device depends on them.
+func (c *collector) Info() metal.Info {
+	info := c.Driver.Info()
+	if cores, err := strconv.Atoi(os.Getenv("LILYPAD_PTX_CORES")); err == nil {
+		info.Cores = cores
+	}
+	return info
 }
 
 type collectedLibrary struct {

@@ -94,3 +94,23 @@ func TestCheckPTX(t *testing.T) {
 		t.Errorf("error %v, want one that names the function", err)
 	}
 }
+
+func TestFuseMasks(t *testing.T) {
+	const and, or, other = "\tand.b32  \t%r2, %r1, 240;\n", "\tor.b32  \t%r3, %r2, 1224736768;\n", "\tor.b32  \t%r3, %r4, 1224736768;\n"
+	if got, want := fuseMasks(and+or), and+"\tlop3.b32 \t%r3, %r1, 240, 1224736768, 0xEA;\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if got := fuseMasks(and + other); got != and+other {
+		t.Errorf("two that have nothing to do with each other became\n%s", got)
+	}
+}
+
+func TestHoldLoads(t *testing.T) {
+	const cached, held = "\tld.global.nc.v4.u32 \t{%r1, %r2, %r3, %r4}, [%rd1];", "\tld.relaxed.gpu.global.v4.u32 \t{%r1, %r2, %r3, %r4}, [%rd1];"
+	const constant, mark = "\tld.param.u32 \t%r9, [second_param_1+4];", "\t// hold loads"
+	got := holdLoads(strings.Join([]string{cached, "$L__BB0_2:", constant, cached, mark, cached, "\t@%p1 bra \t$L__BB0_2;", mark}, "\n"))
+	want := strings.Join([]string{cached, "$L__BB0_2:", constant, held, mark, cached, "\t@%p1 bra \t$L__BB0_2;", mark}, "\n")
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

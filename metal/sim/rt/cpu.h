@@ -24,6 +24,7 @@ inline uint index() { return sim_thread()->index; }
 inline uint lane() { return sim_lane(); }
 inline void threadgroup_barrier() { sim_threadgroup_barrier(); }
 inline void simdgroup_barrier() { sim_simdgroup_barrier(); }
+inline void hold_loads() {}
 
 // The value of another lane. Slots are 16 bytes apart.
 template <class T> inline T shuffle(T v, uint from) {

@@ -13,6 +13,7 @@ inline uint index() {
 inline uint lane() { return (uint)__nvvm_read_ptx_sreg_laneid(); }
 inline void threadgroup_barrier() { __nvvm_bar_sync(0); }
 inline void simdgroup_barrier() { __nvvm_bar_warp_sync(0xffffffffu); }
+inline void hold_loads() { __asm__ volatile("// hold loads" ::: "memory"); }  // for holdLoads of ptx_text.go
 
 // The value of another lane, by words.
 template <class T> inline T shuffle(T v, uint from) {

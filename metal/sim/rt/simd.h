@@ -15,7 +15,10 @@ namespace metal {
 enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2, mem_texture = 4 };
 inline mem_flags operator|(mem_flags a, mem_flags b) { return (mem_flags)((int)a | (int)b); }
 inline void threadgroup_barrier(mem_flags) { __sim::threadgroup_barrier(); }
-inline void simdgroup_barrier(mem_flags) { __sim::simdgroup_barrier(); }
+inline void simdgroup_barrier(mem_flags f) {
+  if (f == mem_flags::mem_none) __sim::hold_loads();
+  __sim::simdgroup_barrier();
+}
 
 #define __SIM_LANES(T) \
   inline T simd_shuffle(T v, ushort from) { return __sim::shuffle(v, from); } \
