@@ -34,7 +34,7 @@ collect() {
 # Makes the PTX that a test asks for only after it has seen right results: the tests run on sim:cpu.
 confirm() {
 	for p in $packages; do
-		(cd "$p" && LILYPAD_SIM= "$stage/$(binary "$p").test" -test.run "$(only "$p")" | grep -v '^PASS$') ||
+		(cd "$p" && LILYPAD_SIM= "$stage/$(binary "$p").test" -test.run "$(only "$p")") ||
 			echo "some tests of $p failed here: their later pipelines may be missing"
 	done
 }
