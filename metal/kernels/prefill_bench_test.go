@@ -88,22 +88,27 @@ func BenchmarkPrefillDelta(b *testing.B) {
 		prepare deltaRoute
 	}{
 		{"prep", (*kernels.Set).PrefillDeltaPrep},
-		{"scan", scanRoute},
+		{"scan", (*kernels.Set).PrefillDeltaScan},
+		{"solve", (*kernels.Set).PrefillDeltaSolve},
+		{"chunks", (*kernels.Set).PrefillDeltaChunks},
 		{"gate", (*kernels.Set).PrefillDeltaGate},
 	} {
-		b.Run(c.name, func(b *testing.B) {
-			const layers, width = 30, 12352
-			d, set, buffer := openFast(b, 512<<20)
-			at := func(mib int64) kernels.Ref { return kernels.Ref{Buffer: buffer, Offset: mib << 20} }
-			putStep(b, buffer, 0, 0, 1)
-			putRandom(b, buffer, 16<<20, prefillTokens*width, kernels.BF16, 1)
-			p := kernels.PrefillDelta{Rows: prefillTokens, Proj: at(16), Width: width, Z: 8192, B: 12288, A: 12320, ConvW: at(2), Decay: at(3),
-				DtBias: at(4), Gain: at(5), Conv: at(8), Recurrent: at(256), Slots: 2, Layers: layers, KeyHeads: 16, ValueHeads: 32, KeyDim: 128,
-				ValueDim: 128, Taps: 4, Eps: 1e-6, Step: at(0), Scratch: at(128), Out: at(80)}
-			timed(b, d, layers, prefillTokens*width*2, func(i int) (*metal.Dispatch, error) {
-				p.Layer = i
-				return c.prepare(set, p)
+		for _, rows := range []int{64, 256, prefillTokens} {
+			b.Run(fmt.Sprint(c.name, " of ", rows), func(b *testing.B) {
+				const layers, width = 30, 12352
+				d, set, buffer := openFast(b, 512<<20)
+				at := func(mib int64) kernels.Ref { return kernels.Ref{Buffer: buffer, Offset: mib << 20} }
+				putStep(b, buffer, 0, 0, 1)
+				putRandom(b, buffer, 16<<20, prefillTokens*width, kernels.BF16, 1)
+				p := kernels.PrefillDelta{Rows: rows, Proj: at(16), Width: width, Z: 8192, B: 12288, A: 12320, ConvW: at(2), Decay: at(3),
+					DtBias: at(4), Gain: at(5), Conv: at(8), Recurrent: at(256), Slots: 2, Layers: layers, KeyHeads: 16, ValueHeads: 32, KeyDim: 128,
+					ValueDim: 128, Taps: 4, Eps: 1e-6, Step: at(0), Scratch: at(128), Out: at(80),
+					Chunks: c.name == "solve" || c.name == "chunks"}
+				timed(b, d, layers, int64(rows*width*2), func(i int) (*metal.Dispatch, error) {
+					p.Layer = i
+					return c.prepare(set, p)
+				})
 			})
-		})
+		}
 	}
 }

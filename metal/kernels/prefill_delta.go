@@ -14,10 +14,11 @@ const (
 	deltaScanSets   = 2  // rows of a lane
 )
 
-// PrefillDelta is a chunk of tokens of the Gated DeltaNet mixer, up to its output projection, in three dispatches that
-// depend on each other: PrefillDeltaPrep, PrefillDeltaScan, PrefillDeltaGate. The step's slot_in and slot_out must differ:
-// window and state are read from the one and written to the other. Projections count rounded to the window's type, so
-// where chunks are cut does not matter.
+// PrefillDelta is a chunk of tokens of the Gated DeltaNet mixer, up to its output projection, in dispatches that depend on
+// each other: PrefillDeltaPrep; the recurrence, which is PrefillDeltaScan, or PrefillDeltaSolve and PrefillDeltaChunks; and
+// PrefillDeltaGate. The step's slot_in and slot_out must differ: window and state are read from the one and written to the
+// other. Projections count rounded to the window's type. Where chunks are cut changes no bits with the scan; with chunks of
+// 64 it does, but at multiples of 64 tokens from the start.
 type PrefillDelta struct {
 	Rows       int  // tokens, at most 4,096
 	Proj       Ref  // [Rows][Width] of ProjType, everything that the layer projects
@@ -42,14 +43,16 @@ type PrefillDelta struct {
 	ValueDim   int // a multiple of 32, at most 256
 	Taps       int // 2 to 8
 	Eps        float32
-	Step       Ref // Step, for its slots
-	Scratch    Ref // ScratchBytes, at a multiple of 16 bytes
-	Out        Ref // f16 [Rows][ValueHeads*ValueDim]
+	Step       Ref  // Step, for its slots
+	Scratch    Ref  // ScratchBytes, at a multiple of 16 bytes
+	Chunks     bool // the recurrence goes by chunks, for which KeyDim must be a multiple of 64; docs/prefill.md has when that pays
+	Out        Ref  // f16 [Rows][ValueHeads*ValueDim]
 }
 
 type prefillDeltaParams struct {
 	Rows, KeyHeads, ValueHeads, Layer, Layers, Width, QKV, Z, B, A uint32
 	Eps                                                            float32
+	Padded                                                         uint32
 }
 
 func (d *PrefillDelta) channels() int64 {
@@ -58,12 +61,16 @@ func (d *PrefillDelta) channels() int64 {
 
 // keyBytes, valueBytes and gateBytes are the sizes of what the dispatches exchange, all f32: normed queries or keys
 // [Rows][KeyHeads][KeyDim], values, then outputs, [Rows][ValueHeads][ValueDim], (decay, write strength) [Rows][ValueHeads].
-func (d *PrefillDelta) keyBytes() int64   { return 4 * int64(d.Rows) * int64(d.KeyHeads*d.KeyDim) }
-func (d *PrefillDelta) valueBytes() int64 { return 4 * int64(d.Rows) * int64(d.ValueHeads*d.ValueDim) }
-func (d *PrefillDelta) gateBytes() int64  { return 8 * int64(d.Rows) * int64(d.ValueHeads) }
+func (d *PrefillDelta) keyBytes() int64 { return 4 * int64(d.padded()) * int64(d.KeyHeads*d.KeyDim) }
+func (d *PrefillDelta) valueBytes() int64 {
+	return 4 * int64(d.padded()) * int64(d.ValueHeads*d.ValueDim)
+}
+func (d *PrefillDelta) gateBytes() int64 { return 8 * int64(d.padded()) * int64(d.ValueHeads) }
 
 // ScratchBytes is the size of what the dispatches exchange.
-func (d *PrefillDelta) ScratchBytes() int64 { return 2*d.keyBytes() + d.valueBytes() + d.gateBytes() }
+func (d *PrefillDelta) ScratchBytes() int64 {
+	return 2*d.keyBytes() + d.valueBytes() + d.gateBytes() + 2*d.matrixBytes()
+}
 
 // parts are the places of queries, keys, values and gates.
 func (d *PrefillDelta) parts() (queries, keys, values, gates Ref) {
@@ -79,6 +86,8 @@ func (d *PrefillDelta) check() error {
 		return fmt.Errorf("key heads of %d dims: want 32, 64, 96, 128, 192 or 256", d.KeyDim)
 	}
 	switch {
+	case d.Chunks && d.KeyDim%64 != 0:
+		return fmt.Errorf("key heads of %d dims by chunks: want a multiple of 64", d.KeyDim)
 	case d.Rows < 1 || d.Rows > mostPrefill:
 		return fmt.Errorf("%d tokens: want 1 to %d", d.Rows, mostPrefill)
 	case d.ValueDim < 32 || d.ValueDim > 256 || d.ValueDim%32 != 0:
@@ -113,7 +122,7 @@ func (d *PrefillDelta) checkPlaces() error {
 
 func (d *PrefillDelta) params() prefillDeltaParams {
 	return prefillDeltaParams{uint32(d.Rows), uint32(d.KeyHeads), uint32(d.ValueHeads), uint32(d.Layer), uint32(d.Layers), uint32(d.Width),
-		uint32(d.QKV), uint32(d.Z), uint32(d.B), uint32(d.A), d.Eps}
+		uint32(d.QKV), uint32(d.Z), uint32(d.B), uint32(d.A), d.Eps, uint32(d.padded())}
 }
 
 // pipelineOf checks d and specialises a kernel of prefill_delta.metal.
@@ -146,7 +155,7 @@ func (s *Set) PrefillDeltaPrep(d PrefillDelta) (*metal.Dispatch, error) {
 	conv.Reads, conv.Writes = window, window
 	step := d.Step.in(StepBytes)
 	step.Reads = 8 // both slots
-	grid := metal.Size{X: 2*d.KeyHeads + d.ValueHeads + 1, Y: (d.Rows + deltaPrepTokens - 1) / deltaPrepTokens, Z: 1}
+	grid := metal.Size{X: 2*d.KeyHeads + d.ValueHeads + 1, Y: (d.padded() + deltaPrepTokens - 1) / deltaPrepTokens, Z: 1}
 	return s.dispatch(p, []metal.Binding{d.proj(channels + 2*heads), d.ConvW.in(int64(d.Taps) * channels * 4), d.Decay.in(4 * heads),
 		d.DtBias.in(4 * heads), conv, step, queries.out(d.keyBytes()), keys.out(d.keyBytes()), values.out(d.valueBytes()),
 		gates.out(d.gateBytes())}, d.params(), grid, metal.Line(metal.SimdWidth))
@@ -159,19 +168,20 @@ func (s *Set) PrefillDeltaScan(d PrefillDelta) (*metal.Dispatch, error) {
 		return nil, err
 	}
 	grid := metal.Size{X: d.ValueDim / deltaScanRows, Y: d.ValueHeads, Z: 1}
-	return s.dispatch(p, d.recurrence(), d.params(), grid, metal.Line(deltaScanRows*8/deltaScanSets))
+	return s.dispatch(p, d.recurrence(d.Rows), d.params(), grid, metal.Line(deltaScanRows*8/deltaScanSets))
 }
 
-// recurrence binds what the second dispatch reads and writes.
-func (d *PrefillDelta) recurrence() []metal.Binding {
+// recurrence binds what the recurrence over so many tokens reads and writes.
+func (d *PrefillDelta) recurrence(tokens int) []metal.Binding {
 	state := int64(d.ValueHeads*d.ValueDim) * int64(d.KeyDim) * 4
 	recurrent := d.Recurrent.inout(int64(d.Slots) * int64(d.Layers) * state)
 	recurrent.Reads, recurrent.Writes = state, state
 	step := d.Step.in(StepBytes)
 	step.Reads = 8 // both slots
+	n := int64(tokens)
 	queries, keys, values, gates := d.parts()
-	return []metal.Binding{queries.in(d.keyBytes()), keys.in(d.keyBytes()), values.inout(d.valueBytes()), gates.in(d.gateBytes()),
-		recurrent, step}
+	return []metal.Binding{queries.in(4 * n * int64(d.KeyHeads*d.KeyDim)), keys.in(4 * n * int64(d.KeyHeads*d.KeyDim)),
+		values.inout(4 * n * int64(d.ValueHeads*d.ValueDim)), gates.in(8 * n * int64(d.ValueHeads)), recurrent, step}
 }
 
 // PrefillDeltaGate prepares the third dispatch of d: the gated norm.
@@ -183,6 +193,6 @@ func (s *Set) PrefillDeltaGate(d PrefillDelta) (*metal.Dispatch, error) {
 	_, _, values, _ := d.parts()
 	n := int64(d.ValueHeads * d.ValueDim)
 	grid := metal.Size{X: d.ValueHeads, Y: (d.Rows + deltaGateTokens - 1) / deltaGateTokens, Z: 1}
-	return s.dispatch(p, []metal.Binding{values.in(d.valueBytes()), d.proj(n), d.Gain.in(4 * int64(d.ValueDim)),
+	return s.dispatch(p, []metal.Binding{values.in(4 * int64(d.Rows) * n), d.proj(n), d.Gain.in(4 * int64(d.ValueDim)),
 		d.Out.out(2 * int64(d.Rows) * n)}, d.params(), grid, metal.Line(deltaGateTokens*metal.SimdWidth))
 }

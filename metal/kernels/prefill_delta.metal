@@ -1,8 +1,8 @@
-// A chunk of tokens of the Gated DeltaNet mixer, in three dispatches: prefill_delta_prep turns projections into normed
-// queries and keys, values and gates; prefill_delta_scan (or prefill_delta_chunk.metal) runs the recurrence, and leaves
-// outputs in the values' place; prefill_delta_gate norms and gates them.
+// A chunk of tokens of the Gated DeltaNet mixer: prefill_delta_prep turns projections into normed queries and keys, values
+// and gates; prefill_delta_scan (or those of prefill_delta_chunk.metal) runs the recurrence, and leaves outputs in the
+// values' place; prefill_delta_gate norms and gates them.
 //
-// Everything between them is fp32, and tokens are taken one by one, so results don't depend on where chunks are cut.
+// Everything between them is fp32, and here tokens are taken one by one, so bits don't depend on where chunks are cut.
 
 constant uint KEY_DIM [[function_constant(0)]];    // a multiple of 32, at most 256
 constant uint VALUE_DIM [[function_constant(1)]];  // as KEY_DIM
@@ -29,6 +29,7 @@ struct PrefillDeltaParams {
   uint b;
   uint a;
   float eps;
+  uint padded;  // tokens that prefill_delta_prep fills: those behind the last with what changes nothing
 };
 
 INLINE float projected(device const bfloat* proj, ulong at) {
@@ -122,6 +123,13 @@ INLINE void convolve(device const bfloat* proj, device const float* taps, device
   }
 }
 
+// Zeros of a head of so many dims, for the tokens from t to end.
+INLINE void pad(device float* out, uint head, uint heads, uint dims, uint t, uint end, uint lane) {
+  for (; t < end; t++) {
+    for (uint i = lane; i < dims; i += 32) out[(ulong(t) * heads + head) * dims + i] = 0.0f;
+  }
+}
+
 // A simdgroup for each head of queries, of keys, of values, and one for the gates, times TOKENS tokens.
 kernel void prefill_delta_prep(
     device const bfloat* proj [[buffer(0)]],
@@ -137,10 +145,14 @@ kernel void prefill_delta_prep(
     constant PrefillDeltaParams& p [[buffer(10)]],
     uint2 group [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]]) {
-  const uint unit = group.x, t = group.y * TOKENS, end = min(t + TOKENS, p.rows);
+  const uint unit = group.x, t = group.y * TOKENS, end = min(t + TOKENS, p.rows), padded = min(t + TOKENS, p.padded);
   if (unit == 2 * p.key_heads + p.value_heads) {
-    for (uint i = lane; i < (end - t) * p.value_heads; i += 32) {
+    for (uint i = lane; i < (padded - t) * p.value_heads; i += 32) {
       const uint token = t + i / p.value_heads, head = i % p.value_heads;
+      if (token >= p.rows) {
+        gates[ulong(token) * p.value_heads + head] = float2(1.0f, 0.0f);
+        continue;
+      }
       const ulong row = ulong(token) * p.width;
       const float alpha = exp(decay[head] * softplus(projected(proj, row + p.a + head) + dt_bias[head]));
       gates[ulong(token) * p.value_heads + head] = float2(alpha, sigmoid(projected(proj, row + p.b + head)));
@@ -153,6 +165,8 @@ kernel void prefill_delta_prep(
   device bfloat* after = conv + (ulong(step->slot_out) * p.layers + p.layer) * window;
   if (unit >= 2 * p.key_heads) {
     const uint head = unit - 2 * p.key_heads;
+    pad(values, head, p.value_heads, VALUE_DIM, max(t, p.rows), padded, lane);
+    if (t >= p.rows) return;
     Channels c = {2 * all + head * VALUE_DIM + lane, head, p.value_heads, 0.0f};
     if (VALUE_DIM == 32) convolve<1>(proj, taps, before, after, values, p, c, t, end, channels, lane);
     else if (VALUE_DIM == 64) convolve<2>(proj, taps, before, after, values, p, c, t, end, channels, lane);
@@ -168,6 +182,8 @@ kernel void prefill_delta_prep(
   const uint head = unit % p.key_heads;
   Channels c = {unit * KEY_DIM + lane, head, p.key_heads, key ? 1.0f : rsqrt(float(KEY_DIM))};
   device float* to = key ? keys : queries;
+  pad(to, head, p.key_heads, KEY_DIM, max(t, p.rows), padded, lane);
+  if (t >= p.rows) return;
   if (KEY_DIM == 32) convolve<1>(proj, taps, before, after, to, p, c, t, end, channels, lane);
   else if (KEY_DIM == 64) convolve<2>(proj, taps, before, after, to, p, c, t, end, channels, lane);
   else if (KEY_DIM == 96) convolve<3>(proj, taps, before, after, to, p, c, t, end, channels, lane);

@@ -58,24 +58,27 @@ func newDeltaChunk(arena *fixture.Arena, s deltaShape, rows int, proj, window ke
 	n, m := (s.taps-1)*channels, values*s.keyDim
 	t.Conv, t.Recurrent = slices.Clone(conv[at*n:][:n]), slices.Clone(recurrent[at*m:][:m])
 	d.Step = arena.PutUints(7, 8, from, to, 0, 0, 0, 0)
-	d.Scratch, d.Out = arena.Room(d.ScratchBytes()), arena.Room(int64(2*rows*values))
+	whole := d.PrefillDelta
+	whole.Chunks = true
+	d.Scratch, d.Out = arena.Room(whole.ScratchBytes()), arena.Room(int64(2*rows*values))
 	return d
 }
 
-// deltaRoute prepares one of the ways to run the recurrence.
+// deltaRoute prepares a dispatch of d.
 type deltaRoute func(*kernels.Set, kernels.PrefillDelta) (*metal.Dispatch, error)
 
-func scanRoute(s *kernels.Set, d kernels.PrefillDelta) (*metal.Dispatch, error) {
-	return s.PrefillDeltaScan(d)
-}
+// deltaForms are the ways to run the recurrence, by PrefillDelta.Chunks.
+var deltaForms = map[string]bool{"scan": false, "chunks": true}
 
-var deltaRoutes = map[string]deltaRoute{"scan": scanRoute}
-
-// prefillDelta runs the three dispatches of d, the arena being on the device.
-func prefillDelta(t *testing.T, device *metal.Device, set *kernels.Set, d kernels.PrefillDelta, route deltaRoute) {
+// prefillDelta runs the dispatches of d, the arena being on the device.
+func prefillDelta(t *testing.T, device *metal.Device, set *kernels.Set, d kernels.PrefillDelta) {
 	t.Helper()
+	routes := []deltaRoute{(*kernels.Set).PrefillDeltaPrep, (*kernels.Set).PrefillDeltaScan, (*kernels.Set).PrefillDeltaGate}
+	if d.Chunks {
+		routes = slices.Replace(routes, 1, 2, (*kernels.Set).PrefillDeltaSolve, (*kernels.Set).PrefillDeltaChunks)
+	}
 	var ops []*metal.Dispatch
-	for _, prepare := range []deltaRoute{(*kernels.Set).PrefillDeltaPrep, route, (*kernels.Set).PrefillDeltaGate} {
+	for _, prepare := range routes {
 		op, err := prepare(set, d)
 		if err != nil {
 			t.Fatal(err)
@@ -114,8 +117,11 @@ func (d *deltaChunk) check(a *fixture.Arena, to uint32) error {
 
 func TestPrefillDelta(t *testing.T) {
 	lengths := []int{1, 2, 3, 63, 64, 65, 129}
-	for name, route := range deltaRoutes {
+	for name, chunks := range deltaForms {
 		for i, c := range deltaShapes {
+			if chunks && c.keyDim%64 != 0 {
+				continue
+			}
 			t.Run(name+", "+c.name, func(t *testing.T) {
 				for j, rows := range []int{lengths[i%len(lengths)], lengths[(i+3)%len(lengths)]} {
 					from, to := uint32(i%deltaSlots), uint32((i+1)%deltaSlots)
@@ -125,7 +131,8 @@ func TestPrefillDelta(t *testing.T) {
 					if err := arena.Upload(); err != nil {
 						t.Fatal(err)
 					}
-					prefillDelta(t, device, set, d.PrefillDelta, route)
+					d.Chunks = chunks
+					prefillDelta(t, device, set, d.PrefillDelta)
 					if err := arena.Download(); err != nil {
 						t.Fatal(err)
 					}
@@ -162,14 +169,15 @@ func TestPrefillDeltaExtremes(t *testing.T) {
 		{"zeros", func(d *deltaChunk, row []float32) { fill(row[:d.Z], 0) }},
 		{"large", func(d *deltaChunk, row []float32) { scaleAll(row[:d.Z], 1e4) }},
 	} {
-		for name, route := range deltaRoutes {
+		for name, chunks := range deltaForms {
 			t.Run(name+", "+c.name, func(t *testing.T) {
 				device, set, arena := newFixture(t, 8<<20, 12)
 				d := newDeltaChunk(arena, deltaShapes[1].deltaShape, 70, kernels.BF16, kernels.BF16, 0, 1, c.edit)
 				if err := arena.Upload(); err != nil {
 					t.Fatal(err)
 				}
-				prefillDelta(t, device, set, d.PrefillDelta, route)
+				d.Chunks = chunks
+				prefillDelta(t, device, set, d.PrefillDelta)
 				if err := arena.Download(); err != nil {
 					t.Fatal(err)
 				}
@@ -181,36 +189,50 @@ func TestPrefillDeltaExtremes(t *testing.T) {
 	}
 }
 
-// However a chunk is cut, the outputs are those of the twin.
+// However a chunk is cut, the outputs are those of the twin; cut at multiples of 64 tokens, and with the scan anywhere, they
+// have the same bits.
 func TestPrefillDeltaCuts(t *testing.T) {
 	const tokens = 131
-	for _, cuts := range [][]int{{1, 2}, {3, 66}, {64, 128}, {65, 130}} {
-		for name, route := range deltaRoutes {
+	for name, chunks := range deltaForms {
+		whole := runDeltaCut(t, chunks, tokens, nil)
+		for _, cuts := range [][]int{{1, 2}, {3, 66}, {64, 128}, {65, 130}} {
 			t.Run(fmt.Sprint(name, cuts), func(t *testing.T) {
-				device, set, arena := newFixture(t, 16<<20, 13)
-				d := newDeltaChunk(arena, deltaShapes[1].deltaShape, tokens, kernels.F32, kernels.BF16, 0, 2, nil)
-				steps := []kernels.Ref{arena.PutUints(0, 0, 0, 1, 0, 0, 0, 0), arena.PutUints(0, 0, 1, 0, 0, 0, 0, 0), arena.PutUints(0, 0, 0, 2, 0, 0, 0, 0)}
-				if err := arena.Upload(); err != nil {
-					t.Fatal(err)
-				}
-				at := 0
-				for i, end := range append(cuts, tokens) {
-					part := d.PrefillDelta
-					part.Rows, part.Step = end-at, steps[i]
-					part.Proj = part.Proj.At(int64(4 * at * part.Width))
-					part.Out = part.Out.At(int64(2 * at * part.ValueHeads * part.ValueDim))
-					prefillDelta(t, device, set, part, route)
-					at = end
-				}
-				if err := arena.Download(); err != nil {
-					t.Fatal(err)
-				}
-				if err := d.check(arena, 2); err != nil {
-					t.Error(err)
+				if got := runDeltaCut(t, chunks, tokens, cuts); (!chunks || cuts[0] == 64) && !slices.Equal(got, whole) {
+					t.Error("other bits than uncut")
 				}
 			})
 		}
 	}
+}
+
+// runDeltaCut runs a chunk of tokens cut in up to three, checks it and gives its outputs.
+func runDeltaCut(t *testing.T, chunks bool, tokens int, cuts []int) []float32 {
+	t.Helper()
+	device, set, arena := newFixture(t, 16<<20, 13)
+	d := newDeltaChunk(arena, deltaShapes[1].deltaShape, tokens, kernels.F32, kernels.BF16, 0, 2, nil)
+	steps := []kernels.Ref{arena.PutUints(0, 0, 0, 1, 0, 0, 0, 0), arena.PutUints(0, 0, 1, 0, 0, 0, 0, 0)}
+	last := uint32(len(cuts) % 2) // the slot before the last cut
+	steps = append(steps[:len(cuts)], arena.PutUints(0, 0, last, 2, 0, 0, 0, 0))
+	if err := arena.Upload(); err != nil {
+		t.Fatal(err)
+	}
+	at := 0
+	for i, end := range append(slices.Clone(cuts), tokens) {
+		part := d.PrefillDelta
+		part.Chunks = chunks
+		part.Rows, part.Step = end-at, steps[i]
+		part.Proj = part.Proj.At(int64(4 * at * part.Width))
+		part.Out = part.Out.At(int64(2 * at * part.ValueHeads * part.ValueDim))
+		prefillDelta(t, device, set, part)
+		at = end
+	}
+	if err := arena.Download(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.check(arena, 2); err != nil {
+		t.Error(err)
+	}
+	return arena.Halves(d.Out, tokens*d.ValueHeads*d.ValueDim)
 }
 
 func TestPrefillDeltaRefuses(t *testing.T) {
@@ -221,6 +243,7 @@ func TestPrefillDeltaRefuses(t *testing.T) {
 		want string
 	}{
 		{func(d *kernels.PrefillDelta) { d.Rows = 0 }, "0 tokens: want 1 to 4096"},
+		{func(d *kernels.PrefillDelta) { d.KeyDim, d.Chunks = 96, true }, "key heads of 96 dims by chunks"},
 		{func(d *kernels.PrefillDelta) { d.KeyDim = 48 }, "key heads of 48 dims"},
 		{func(d *kernels.PrefillDelta) { d.ValueDim = 288 }, "value heads of 288 dims"},
 		{func(d *kernels.PrefillDelta) { d.KeyHeads = 3 }, "4 value heads for 3 key heads"},
@@ -233,7 +256,7 @@ func TestPrefillDeltaRefuses(t *testing.T) {
 	} {
 		e := d.PrefillDelta
 		c.edit(&e)
-		for _, prepare := range []deltaRoute{(*kernels.Set).PrefillDeltaPrep, scanRoute, (*kernels.Set).PrefillDeltaGate} {
+		for _, prepare := range []deltaRoute{(*kernels.Set).PrefillDeltaPrep, (*kernels.Set).PrefillDeltaScan, (*kernels.Set).PrefillDeltaGate} {
 			if _, err := prepare(set, e); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
