@@ -16,9 +16,10 @@ type Grouped struct {
 	Tiles  Ref // 16 bytes for each of TileCount: {u32 expert, first row, rows, 0}
 }
 
-// TileHeight is the rows of a tile for count tokens with topK of experts each.
+// TileHeight is the rows of a tile for count tokens with topK of experts each: half as many again as an expert gets on average,
+// since what is over costs a tile of its own, which rebuilds all weights, and what a tile lacks nearly nothing.
 func TileHeight(count, topK, experts int) int {
-	return tileHeight(count * topK / min(experts, count*topK))
+	return tileHeight(3 * count * topK / (2 * min(experts, count*topK)))
 }
 
 // TileCount is the most tiles of height rows that count tokens with topK of experts each can need: one not full for each

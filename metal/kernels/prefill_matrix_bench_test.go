@@ -17,7 +17,7 @@ import (
 func BenchmarkPrefillMatrix(b *testing.B) {
 	const hidden, inner, experts, topK = 2048, 512, 256, 8
 	q4, q8 := kernels.Format{Bits: 4, Group: 64}, kernels.Format{Bits: 8, Group: 64}
-	for _, count := range []int{2048, 512} {
+	for _, count := range []int{2048, 512, 16} {
 		for _, c := range []struct {
 			name       string
 			rows, cols int
@@ -60,7 +60,7 @@ func BenchmarkPrefillMatrix(b *testing.B) {
 				g := kernels.Grouped{Count: count, TopK: topK, Height: height, Tokens: t.room[2], Tiles: t.room[3]}
 				group := kernels.GroupRows{IDs: t.room[4], Experts: experts, Grouped: g, Places: t.room[5], Loads: t.room[6]}
 				product := 2 * float64(count) * topK * hidden * inner
-				b.Run(fmt.Sprintf("group/%d", height), func(b *testing.B) {
+				b.Run(fmt.Sprintf("group/%dx%d", height, outputs), func(b *testing.B) {
 					t.flops(b, 0, func() (*metal.Dispatch, error) { return t.set.GroupRows(group) })
 				})
 				b.Run(fmt.Sprintf("up/%dx%d", height, outputs), func(b *testing.B) {

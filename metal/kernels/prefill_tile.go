@@ -20,7 +20,7 @@ var wideTile = tile{64, 128}
 
 const (
 	wideCores = 100 // more than a Mac has
-	wideTiles = 8   // for each core
+	wideTiles = 4   // for each core
 )
 
 // denseTile is the tile for l.
