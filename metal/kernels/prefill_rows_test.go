@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"lilypad/metal/kernels"
@@ -101,5 +102,19 @@ func TestCombineRows(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestNormRowsSaturates: what a half can't hold becomes the largest one, and what is no number stays none.
+func TestNormRowsSaturates(t *testing.T) {
+	device, set, a := newFixture(t, 1<<16, 45)
+	nan := float32(math.NaN())
+	h, gain := []float32{1, -1, 1, -1, nan, 1, 1, 1}, []float32{65504, 1e6, 1e30, 2}
+	n := kernels.NormRows{H: a.PutFloats(h), Count: 2, Cols: 4, Gain: a.PutFloats(gain), X: a.Room(16)}
+	op, err := set.NormRows(n)
+	runFixture(t, device, a, op, err)
+	want := []float32{65504, -65504, 65504, -2, nan, nan, nan, nan}
+	if err := fixture.CompareHalves(a.Halves(n.X, 8), want, 1, 0); err != nil {
+		t.Error(err)
 	}
 }
