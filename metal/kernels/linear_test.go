@@ -111,7 +111,7 @@ func TestLinearTails(t *testing.T) {
 // spreads are routes with every number of rows and splits, whose tiles keep the sums of a residual whole where eights says so.
 func spreads(eights bool) []kernels.Spread {
 	if eights {
-		return []kernels.Spread{{Rows: 1, Split: 2, Sets: 8}, {Rows: 2, Split: 4, Sets: 4}, {Rows: 4, Split: 1, Sets: 4}, {Rows: 8, Split: 8, Sets: 2}}
+		return []kernels.Spread{{Rows: 1, Split: 2, Sets: 8}, {Rows: 2, Split: 4, Sets: 4}, {Rows: 4, Split: 1, Sets: 4}, {Rows: 8, Split: 8, Sets: 1}}
 	}
 	return []kernels.Spread{{Rows: 1, Split: 4, Sets: 1}, {Rows: 2, Split: 8, Sets: 2}, {Rows: 4, Split: 1, Sets: 5}, {Rows: 8, Split: 2, Sets: 1}}
 }

@@ -166,10 +166,10 @@ func limitThreads(text, kernel string, threads int) (string, error) {
 }
 
 // overlapping lets a kernel be set up while the one it depends on still runs: it waits for that one's end before it
-// touches memory. Those that depend on it may be set up even while it waits: they wait for its end, and so for the ends of all
-// that it waits for. Such instructions need sm_90.
+// touches memory, then lets those that depend on it be set up in turn. Not before: a kernel's first caches are emptied when it is
+// set up, and what still reads then must not be what its producer overwrites. Such instructions need sm_90.
 func overlapping(text string) string {
-	const wait = "\tgriddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;\n"
+	const wait = "\tgriddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;\n"
 	text = strings.Replace(text, ".target sm_80", ".target sm_90", 1)
 	var out strings.Builder
 	for {
