@@ -27,14 +27,14 @@ func fromHello(m *pb.HelloReply) Hello {
 func toLoad(r LoadRequest) *pb.LoadRequest {
 	return &pb.LoadRequest{
 		Model: []byte(r.Model), Backend: r.Backend, Quantize: int64(r.Quantize), Context: int64(r.Context),
-		StateBudget: r.StateBudget, Parallel: int64(r.Parallel), Chunk: int64(r.Chunk),
+		StateBudget: r.StateBudget, Parallel: int64(r.Parallel), Chunk: int64(r.Chunk), Tuning: []byte(r.Tuning),
 	}
 }
 
 func fromLoad(m *pb.LoadRequest) LoadRequest {
 	return LoadRequest{
 		Model: string(m.Model), Backend: m.Backend, Quantize: int(m.Quantize), Context: int(m.Context),
-		StateBudget: m.StateBudget, Parallel: int(m.Parallel), Chunk: int(m.Chunk),
+		StateBudget: m.StateBudget, Parallel: int(m.Parallel), Chunk: int(m.Chunk), Tuning: string(m.Tuning),
 	}
 }
 

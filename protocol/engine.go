@@ -45,6 +45,9 @@ type Hello struct {
 	Numerics string // numerics id (backend, kernel set, tuning hash, checkpoint id); empty until loaded
 }
 
+// TuningFile is the name, in the data directory, of the file that lilypad tune writes for LoadRequest.Tuning.
+const TuningFile = "tuning.json"
+
 // LoadRequest names a checkpoint.
 type LoadRequest struct {
 	Model       string // directory; empty for the embedded demo checkpoint
@@ -54,6 +57,7 @@ type LoadRequest struct {
 	StateBudget int64  // bytes for states and their checkpoints; 0 lets the worker choose
 	Parallel    int    // generations that interleave at once; 0 means 4
 	Chunk       int    // most tokens of a prompt that a GPU computes at once, a multiple of 512 up to 4,096; 0 lets the worker choose
+	Tuning      string // file of measured choices of kernels, for a GPU; one that is missing or doesn't fit is not used
 }
 
 // LoadProgress counts checkpoint bytes made ready.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -45,7 +46,7 @@ func New(cfg config.Config, log logrus.FieldLogger, opt Options) (*Supervisor, e
 		Limits:  opt.Limits,
 		Load: protocol.LoadRequest{
 			Model: cfg.Model, Backend: cfg.Backend, Quantize: cfg.Quantize, Context: cfg.Context,
-			StateBudget: cfg.StateBudget << 20, Parallel: cfg.Parallel, Chunk: cfg.Chunk,
+			StateBudget: cfg.StateBudget << 20, Parallel: cfg.Parallel, Chunk: cfg.Chunk, Tuning: filepath.Join(cfg.Data, protocol.TuningFile),
 		},
 	}, log)}, nil
 }

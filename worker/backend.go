@@ -25,6 +25,7 @@ type BackendOptions struct {
 	Threads  int                     // threads that compute; 0 means all cores
 	Kernels  string                  // kernel set of the CPU backend, one of CPUKernels; empty means the preferred one
 	Chunk    int                     // most tokens that a GPU computes at once; 0 means the backend's own
+	Tuning   string                  // file of measured choices for a GPU; empty for none
 	OnLayer  func(layer int)         // called on the compute thread as it gets on; may be nil
 	Progress func(done, total int64) // hears of bytes of weights copied to a GPU; may be nil
 	Allowed  func(id int32) bool     // ids that a GPU may sample; nil means all

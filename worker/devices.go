@@ -2,9 +2,13 @@ package worker
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 
 	"lilypad/metal"
 	"lilypad/metal/apple"
+	"lilypad/metal/kernels"
 	"lilypad/metal/sim"
 	"lilypad/worker/checkpoint"
 	"lilypad/worker/gpu"
@@ -49,14 +53,37 @@ func openGPU(name string, ck *checkpoint.Checkpoint, o BackendOptions) (state.Ba
 	if o.OnLayer != nil {
 		onPass = func(int) { o.OnLayer(0) }
 	}
+	choices, err := tunedChoices(o.Tuning, d)
+	if err != nil && o.Log != nil {
+		o.Log.WithField("reason", err).Warn("measured choices of kernels are not used; lilypad tune makes new ones")
+	}
 	m, err := gpu.New(d, ck, gpu.Options{
 		Context: o.Context, Limit: o.Limit, Threads: o.Threads, OnPass: onPass, Progress: o.Progress, Allowed: o.Allowed,
-		Chunk: o.Chunk, Pressed: memoryPressed,
+		Chunk: o.Chunk, Pressed: memoryPressed, Choices: choices,
 	})
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return gpuBackend{m, d}, nil
+}
+
+// tunedChoices reads a file of measured choices for d; none when it is missing.
+func tunedChoices(file string, d *metal.Device) (kernels.Table, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := gpu.ParseTuning(data, d)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return t.Choices, nil
 }
 
 // Close frees the model, then the device.

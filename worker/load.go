@@ -216,8 +216,8 @@ func (e *Engine) openModel(req protocol.LoadRequest, progress func(done, total i
 		req.StateBudget = defaultBudget(physicalMemory(), ck.Bytes)
 	}
 	backend, name, err := OpenBackend(req.Backend, ck, BackendOptions{
-		Context: req.Context, Limit: req.StateBudget, Threads: e.opt.Threads, Kernels: e.opt.Kernels, Chunk: req.Chunk, OnLayer: e.opt.Heartbeat.Layer,
-		Progress: progress, Allowed: tok.Has, Log: e.log,
+		Context: req.Context, Limit: req.StateBudget, Threads: e.opt.Threads, Kernels: e.opt.Kernels, Chunk: req.Chunk, Tuning: req.Tuning,
+		OnLayer: e.opt.Heartbeat.Layer, Progress: progress, Allowed: tok.Has, Log: e.log,
 	})
 	if err != nil {
 		return nil, err

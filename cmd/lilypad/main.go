@@ -97,6 +97,6 @@ Without --model every command runs the small demo model that is built in.`,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(serveCommand(e), chatCommand(e), benchCommand(e), verifyCommand(e), doctorCommand(e), versionCommand(e), workerCommand(e))
+	root.AddCommand(serveCommand(e), chatCommand(e), benchCommand(e), verifyCommand(e), doctorCommand(e), tuneCommand(e), versionCommand(e), workerCommand(e))
 	return root
 }

@@ -49,6 +49,9 @@ func (s *Set) Linear(l Linear) (*metal.Dispatch, error) {
 func (s *Set) BestParts(rows int) int { return (rows + BestRows - 1) / BestRows }
 
 func (s *Set) route(l Linear) route {
+	if c, ok := s.table[l.Key()]; ok && c.serves(l) {
+		return route{c.Rows, c.Split, c.Sets, c.Tiles}
+	}
 	return chooseRoute(l.W.Rows, l.W.units(), s.device.Info().Cores, l.limits())
 }
 

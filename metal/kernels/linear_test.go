@@ -3,6 +3,7 @@ package kernels_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"lilypad/metal"
@@ -156,6 +157,52 @@ func TestLinearResidual(t *testing.T) {
 		b.floats(name+" h", res.H, h)
 		b.vector(name+" gained", res.Gained, ref.Gained(h, gain))
 		b.floats(name+" squares", res.Squares, ref.Squares(h))
+	}
+}
+
+// TestLinearChoices takes every choice that tuning may make for three of the ends; those of logits are few, and TestLinearBest's.
+func TestLinearChoices(t *testing.T) {
+	b := newBench(t, 4<<20)
+	const rows, cols = 72, 1152
+	m, twin := b.Matrix(kernels.Format{Bits: 4, Group: 64}, rows, cols)
+	x, gain := b.Normal(cols, 0, 1), b.Normal(rows, 1, 0.3)
+	y := ref.Linear(twin, x, 1)
+	vector, h := b.PutVector(x), b.Normal(rows, 0, 3)
+	sum := slices.Clone(h)
+	for i := range y {
+		sum[i] += y[i]
+	}
+	for _, c := range (kernels.Linear{W: m}).Choices() {
+		l := kernels.Linear{W: m, X: vector, Out: b.Room(4 * rows)}
+		b.set.Use(kernels.Table{l.Key(): c})
+		b.run(b.set.Linear(l))
+		b.floats(fmt.Sprintf("plain by %+v", c), l.Out, y)
+		if b.set.Chosen(l) != c {
+			t.Errorf("chose %+v, want %+v", b.set.Chosen(l), c)
+		}
+	}
+	for _, c := range (kernels.Linear{W: m, Residual: &kernels.Residual{}}).Choices() {
+		l := kernels.Linear{W: m, X: vector, Residual: &kernels.Residual{
+			H: b.PutFloats(h), Gain: b.PutFloats(gain), Gained: b.Room(kernels.VectorBytes(rows)), Squares: b.Room(rows / 2)}}
+		b.set.Use(kernels.Table{l.Key(): c})
+		b.run(b.set.Linear(l))
+		b.floats(fmt.Sprintf("residual by %+v", c), l.Residual.H, sum)
+		b.floats(fmt.Sprintf("squares by %+v", c), l.Residual.Squares, ref.Squares(sum))
+	}
+	for _, c := range (kernels.Linear{W: m, SwiGLU: true}).Choices() {
+		l := kernels.Linear{W: m, X: vector, SwiGLU: true, Out: b.Room(kernels.VectorBytes(rows / 2))}
+		b.set.Use(kernels.Table{l.Key(): c})
+		b.run(b.set.Linear(l))
+		b.vector(fmt.Sprintf("swiglu by %+v", c), l.Out, ref.SwiGLU(y))
+	}
+	best := (kernels.Linear{W: m, Best: &kernels.Best{}}).Choices()
+	if n := len(best); n == 0 || n > 20 {
+		t.Errorf("%d choices for logits", n)
+	}
+	for _, c := range best {
+		if c.Rows*c.Sets != kernels.BestRows {
+			t.Errorf("%+v for logits: a partial is of %d rows", c, kernels.BestRows)
+		}
 	}
 }
 

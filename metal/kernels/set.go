@@ -21,11 +21,12 @@ type Set struct {
 	device    *metal.Device
 	libraries map[string]*metal.Library
 	pipelines map[string]*metal.Pipeline
+	table     Table
 }
 
 // New makes an empty set.
 func New(device *metal.Device) *Set {
-	return &Set{device, map[string]*metal.Library{}, map[string]*metal.Pipeline{}}
+	return &Set{device: device, libraries: map[string]*metal.Library{}, pipelines: map[string]*metal.Pipeline{}}
 }
 
 // Device is the device of the set.

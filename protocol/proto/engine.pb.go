@@ -145,6 +145,7 @@ type LoadRequest struct {
 	StateBudget   int64                  `protobuf:"varint,5,opt,name=state_budget,json=stateBudget,proto3" json:"state_budget,omitempty"`
 	Parallel      int64                  `protobuf:"varint,6,opt,name=parallel,proto3" json:"parallel,omitempty"`
 	Chunk         int64                  `protobuf:"varint,7,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	Tuning        []byte                 `protobuf:"bytes,8,opt,name=tuning,proto3" json:"tuning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -226,6 +227,13 @@ func (x *LoadRequest) GetChunk() int64 {
 		return x.Chunk
 	}
 	return 0
+}
+
+func (x *LoadRequest) GetTuning() []byte {
+	if x != nil {
+		return x.Tuning
+	}
+	return nil
 }
 
 // LoadReply is progress until the last message, which carries the model.
@@ -1947,7 +1955,7 @@ const file_engine_proto_rawDesc = "" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x12\x18\n" +
 	"\abackend\x18\x03 \x01(\tR\abackend\x12\x16\n" +
 	"\x06loaded\x18\x04 \x01(\bR\x06loaded\x12\x1a\n" +
-	"\bnumerics\x18\x05 \x01(\tR\bnumerics\"\xc8\x01\n" +
+	"\bnumerics\x18\x05 \x01(\tR\bnumerics\"\xe0\x01\n" +
 	"\vLoadRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\fR\x05model\x12\x18\n" +
 	"\abackend\x18\x02 \x01(\tR\abackend\x12\x1a\n" +
@@ -1955,7 +1963,8 @@ const file_engine_proto_rawDesc = "" +
 	"\acontext\x18\x04 \x01(\x03R\acontext\x12!\n" +
 	"\fstate_budget\x18\x05 \x01(\x03R\vstateBudget\x12\x1a\n" +
 	"\bparallel\x18\x06 \x01(\x03R\bparallel\x12\x14\n" +
-	"\x05chunk\x18\a \x01(\x03R\x05chunk\"|\n" +
+	"\x05chunk\x18\a \x01(\x03R\x05chunk\x12\x16\n" +
+	"\x06tuning\x18\b \x01(\fR\x06tuning\"|\n" +
 	"\tLoadReply\x12;\n" +
 	"\bprogress\x18\x01 \x01(\v2\x1f.lilypad.engine.v1.LoadProgressR\bprogress\x122\n" +
 	"\x05model\x18\x02 \x01(\v2\x1c.lilypad.engine.v1.ModelInfoR\x05model\"8\n" +

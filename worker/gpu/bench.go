@@ -183,29 +183,41 @@ func (s *Placed) timeOps(ops []op, rounds int) (KernelTime, error) {
 		return t, err
 	}
 	defer r.Close()
-	if err := m.setStep(s.sequence, 0); err != nil {
-		return t, err
-	}
 	for _, n := range []int{1, rounds} {
-		p, err := m.begin()
-		if err != nil {
+		if t.Time, err = s.timeRecording(r, n); err != nil {
 			return t, err
-		}
-		for range n {
-			p.Replay(r)
-		}
-		start := time.Now()
-		pass, err := m.commit()
-		if err != nil {
-			return t, err
-		}
-		if err := m.land(pass); err != nil {
-			return t, err
-		}
-		t.Time = time.Since(start) / time.Duration(n)
-		if from, to := p.Times(); to > from {
-			t.Time = time.Duration((to - from) / float64(n) * 1e9)
 		}
 	}
 	return t, nil
+}
+
+// timeRecording runs r n times from where s is and says how long one takes.
+func (s *Placed) timeRecording(r *metal.Recording, n int) (time.Duration, error) {
+	m := s.m
+	if err := m.rest(); err != nil {
+		return 0, err
+	}
+	if err := m.setStep(s.sequence, 0); err != nil {
+		return 0, err
+	}
+	p, err := m.begin()
+	if err != nil {
+		return 0, err
+	}
+	for range n {
+		p.Replay(r)
+	}
+	start := time.Now()
+	pass, err := m.commit()
+	if err != nil {
+		return 0, err
+	}
+	if err := m.land(pass); err != nil {
+		return 0, err
+	}
+	took := time.Since(start) / time.Duration(n)
+	if from, to := p.Times(); to > from {
+		took = time.Duration((to - from) / float64(n) * 1e9)
+	}
+	return took, nil
 }

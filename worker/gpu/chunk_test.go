@@ -91,7 +91,12 @@ func TestChunkStops(t *testing.T) {
 		asked := 0
 		stop := func() bool { asked++; return asked > after }
 		logits := make([]float32, vocab)
-		if err := s.(state.Stoppable).ForwardUntil(stop, tokens[9:], 1, logits); !errors.Is(err, state.ErrStopped) {
+		err := s.(state.Stoppable).ForwardUntil(stop, tokens[9:], 1, logits)
+		if err == nil && after > 0 && asked <= after { // a fast GPU needs no more of them
+			s.Close()
+			continue
+		}
+		if !errors.Is(err, state.ErrStopped) {
 			t.Fatalf("stopped after %d command buffers: %v", after, err)
 		}
 		n := s.Len()

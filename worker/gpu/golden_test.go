@@ -153,10 +153,12 @@ func asTwins(t *testing.T, ck *checkpoint.Checkpoint, m *Model, cases [][]int32,
 		twins.add(want, got, m.Vocab())
 		s.Close()
 	}
-	t.Logf("%d positions: mean divergence %.3g, worst %.3g; of the twins %.3g, %.3g", kernels.n, kernels.mean(), kernels.worst, twins.mean(), twins.worst)
-	if !(kernels.mean() <= 1.5*twins.mean()) || !(kernels.worst <= 3*twins.worst) || kernels.flips > twins.flips {
-		t.Errorf("mean divergence %.3g, worst %.3g, %d flips; the twins' are %.3g, %.3g, %d", kernels.mean(), kernels.worst, kernels.flips,
-			twins.mean(), twins.worst, twins.flips)
+	t.Logf("%d positions: mean divergence %.3g, worst %.3g, %d flips up to %.2f; of the twins %.3g, %.3g, %d up to %.2f", kernels.n, kernels.mean(),
+		kernels.worst, kernels.flips, kernels.margin, twins.mean(), twins.worst, twins.flips, twins.margin)
+	// What the twins keep by a hair the kernels may lose by one: a flip counts from twice the margin on.
+	if !(kernels.mean() <= 1.5*twins.mean()) || !(kernels.worst <= 3*twins.worst) || kernels.margin > max(0.5, 1.5*twins.margin) {
+		t.Errorf("mean divergence %.3g, worst %.3g, %d flips up to a margin of %.2f; the twins' are %.3g, %.3g, %d, %.2f", kernels.mean(), kernels.worst,
+			kernels.flips, kernels.margin, twins.mean(), twins.worst, twins.flips, twins.margin)
 	}
 }
 

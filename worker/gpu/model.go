@@ -36,10 +36,12 @@ type Options struct {
 	OnPass   func(token int)         // called on the compute thread for each token of a chunk; may be nil
 	Progress func(done, total int64) // hears of bytes of weights copied; may be nil
 	Allowed  func(id int32) bool     // ids that may be sampled; nil means all
+	Choices  kernels.Table           // measured ones, for this GPU; nil for none
 	Chunk    int                     // most tokens computed at once, a multiple of 512 up to 4,096; 0 means 2,048
 	Pressed  func() bool             // memory is short: chunks are of 512 tokens then; may be nil
 	Empty    bool                    // leave the weights zero: for counting dispatches and bytes
 
+	tries int                // of tests: choices that Tune measures for each matrix; 0 for all
 	plant func(spec any) any // of tests: changes what dispatches are made of, not what they are compared with
 	after func(*op) error    // of tests: called by Check after each dispatch
 }
@@ -54,6 +56,7 @@ type Model struct {
 	attnLayers, deltaLayers int
 	lengths                 []length
 
+	table   kernels.Table // that kernels are chosen by
 	weights *weights
 	states  *states
 	scratch scratch
@@ -97,6 +100,7 @@ func New(d *metal.Device, ck *checkpoint.Checkpoint, opt Options) (_ *Model, err
 		device: d, shape: &s, opt: opt, kernels: kernels.New(d),
 		attnLayers: s.Count(model.Attention), deltaLayers: s.Count(model.DeltaNet),
 	}
+	m.use(opt.Choices)
 	m.lengths = m.newLengths(opt.Context)
 	defer func() {
 		if err != nil {
@@ -180,10 +184,11 @@ func (m *Model) dropPlan() {
 	m.chunks = nil
 }
 
-// Kernels names all that sums depend on: the driver, the GPU's family, and its cores, by which kernels split their work.
+// Kernels names all that sums depend on: the driver, the GPU's family, its cores and the measured choices, by which kernels
+// split their work.
 func (m *Model) Kernels() string {
 	info := m.device.Info()
-	return fmt.Sprintf("%s/apple%d-%dcores", info.Driver, info.Family, info.Cores)
+	return fmt.Sprintf("%s/apple%d-%dcores%s", info.Driver, info.Family, info.Cores, hash(m.table))
 }
 
 // ChunkIndependent is false: see the package comment.
