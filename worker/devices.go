@@ -79,7 +79,7 @@ func tunedChoices(file string, d *metal.Device) (kernels.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := gpu.ParseTuning(data, d)
+	t, err := gpu.ParseTuning(data, gpu.GPUKey(d))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

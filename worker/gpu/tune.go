@@ -28,8 +28,8 @@ func GPUKey(d *metal.Device) string {
 	return fmt.Sprintf("%s, %s, family %d, %d cores, %s", i.Driver, i.Name, i.Family, i.Cores, i.OS)
 }
 
-// ParseTuning reads what Marshal wrote, for device d. A damaged file, or one of another GPU or system, is an error.
-func ParseTuning(data []byte, d *metal.Device) (*Tuning, error) {
+// ParseTuning reads what Marshal wrote, for the GPU of a GPUKey. A damaged file, or one of another GPU or system, is an error.
+func ParseTuning(data []byte, gpu string) (*Tuning, error) {
 	var t Tuning
 	if err := json.Unmarshal(data, &t); err != nil {
 		return nil, fmt.Errorf("choices of kernels: %w", err)
@@ -37,8 +37,8 @@ func ParseTuning(data []byte, d *metal.Device) (*Tuning, error) {
 	switch {
 	case t.Version != tuneVersion:
 		return nil, fmt.Errorf("choices of kernels of version %d, want %d", t.Version, tuneVersion)
-	case t.GPU != GPUKey(d):
-		return nil, fmt.Errorf("choices of kernels for %q, but this is %q", t.GPU, GPUKey(d))
+	case t.GPU != gpu:
+		return nil, fmt.Errorf("choices of kernels for %q, but this is %q", t.GPU, gpu)
 	}
 	return &t, t.Choices.Check()
 }
