@@ -17,19 +17,6 @@ type vectorLoops struct {
 	expSum func(x *float32, n int, top float32) float32
 }
 
-// The tables of the assembly, one vector of eight floats for each constant, in the order that it names them: limits of the
-// argument, log2(e), ln(2) in two parts, the first exact in products with n, and 1/n! from 7 down.
-var (
-	expTable = [...][8]float32{
-		all(-87), all(88), all(log2e), all(0.693359375), all(-2.12194440e-4),
-		all(1. / 5040), all(1. / 720), all(1. / 120), all(1. / 24), all(1. / 6), all(0.5), all(1),
-	}
-	// tailMask has its first n lanes set from element 8-n on.
-	tailMask = [16]int32{-1, -1, -1, -1, -1, -1, -1, -1}
-)
-
-func all(x float32) [8]float32 { return [8]float32{x, x, x, x, x, x, x, x} }
-
 // mixers makes mixerKernels of loops: it checks lengths and does what is left at the ends.
 func (l *vectorLoops) mixers() mixerKernels {
 	return mixerKernels{

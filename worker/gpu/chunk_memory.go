@@ -81,16 +81,9 @@ func (m *Model) chunkRooms(c *chunkMemory, rows int) []room {
 	s := m.shape
 	n, k := int64(rows), int64(max(s.ExpertsPerToken, 1))
 	proj, mixed, scratch := m.widest(rows)
-	height := 1
-	if s.Experts > 0 {
-		height = kernels.TileHeight(rows, s.ExpertsPerToken, s.Experts)
-	}
 	tiles := 0
-	for r := range rows { // fewer tokens may come in lower tiles
-		if s.Experts > 0 && (r+1 == rows || kernels.TileHeight(r+1, s.ExpertsPerToken, s.Experts) != kernels.TileHeight(r+2, s.ExpertsPerToken, s.Experts)) {
-			height = kernels.TileHeight(r+1, s.ExpertsPerToken, s.Experts)
-			tiles = max(tiles, kernels.TileCount(r+1, s.ExpertsPerToken, s.Experts, height))
-		}
+	for r := 1; r <= rows && s.Experts > 0; r++ { // fewer tokens may come in lower tiles, and so in more of them
+		tiles = max(tiles, kernels.TileCount(r, s.ExpertsPerToken, s.Experts, kernels.TileHeight(r, s.ExpertsPerToken, s.Experts)))
 	}
 	hidden := int64(s.Hidden)
 	return []room{
