@@ -119,6 +119,7 @@ func ask(ctx context.Context, base, question string, tokens int) (clientSpeed, e
 	client := openai.NewClient(option.WithBaseURL(base+"/v1"), option.WithAPIKey("none"), option.WithMaxRetries(0))
 	var c clientSpeed
 	var last time.Duration
+	pieces := 0
 	start := time.Now()
 	stream := client.Chat.Completions.NewStreaming(ctx, openai.ChatCompletionNewParams{
 		Messages:            []openai.ChatCompletionMessageParamUnion{openai.UserMessage(question)},
@@ -137,6 +138,7 @@ func ask(ctx context.Context, base, question string, tokens int) (clientSpeed, e
 				continue
 			}
 			last = time.Since(start)
+			pieces++
 			if c.first == 0 {
 				c.first = last
 			}
@@ -149,6 +151,9 @@ func ask(ctx context.Context, base, question string, tokens int) (clientSpeed, e
 		return c, fmt.Errorf("an answer of %d tokens can't be measured", c.tokens)
 	}
 	c.perToken = (last - c.first) / time.Duration(c.tokens-1)
+	if pieces < c.tokens/4 { // many came at once, so the time between first and last text says little
+		c.perToken = last / time.Duration(c.tokens)
+	}
 	return c, nil
 }
 

@@ -56,3 +56,24 @@ func TestBenchServerFails(t *testing.T) {
 		srv.Close()
 	}
 }
+
+// An answer that comes in one piece is as fast as its whole time says, not infinitely fast.
+func TestBenchServerAtOnce(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"all\"}}]}\n\n" +
+			"data: {\"choices\":[],\"usage\":{\"completion_tokens\":16}}\n\ndata: [DONE]\n\n"))
+	}))
+	defer srv.Close()
+	var out bytes.Buffer
+	if err := benchServer(&out, srv.URL, []int{1}, benchOptions{decode: 16, rounds: 2, json: true}); err != nil {
+		t.Fatal(err)
+	}
+	var r serverReport
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Streams[0]; s.Decode <= 0 || s.Decode > 16/(s.First/1000)*1.01 {
+		t.Errorf("%+v: want at most 16 tokens in the time of the first", s)
+	}
+}
