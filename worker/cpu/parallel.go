@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // task is work cut into units that write disjoint outputs, so that any thread may do any unit in any order.
@@ -23,10 +24,18 @@ type pool struct {
 	done atomic.Int32
 	task task
 
-	parked atomic.Int32 // goroutines that wait on wake
+	active  atomic.Int32 // threads that may claim: the workers below it
+	absence absence
+
+	sleepers []sleeper // of the workers, by number; the caller's is not used
+	closed   atomic.Bool
+	wg       sync.WaitGroup
+}
+
+// sleeper is where a worker sleeps.
+type sleeper struct {
+	parked atomic.Bool
 	wake   chan struct{}
-	closed atomic.Bool
-	wg     sync.WaitGroup
 }
 
 // A goroutine without work looks for some spinLooks times, yielding now and then, before it sleeps: about 50 µs, longer
@@ -40,8 +49,10 @@ const (
 )
 
 func newPool(size int) *pool {
-	p := &pool{size: size, wake: make(chan struct{}, size)}
+	p := &pool{size: size, absence: newAbsence(size), sleepers: make([]sleeper, size)}
+	p.active.Store(int32(size))
 	for w := 1; w < size; w++ {
+		p.sleepers[w].wake = make(chan struct{}, 1)
 		p.wg.Add(1)
 		go p.work(w)
 	}
@@ -56,23 +67,45 @@ func (p *pool) run(t task, units int) {
 		}
 		return
 	}
+	start := time.Now()
+	p.absence.begin(start)
+	p.publish(t, units)
+	own := 0
+	for p.claim(0) {
+		own++
+	}
+	if int(p.done.Load()) < units {
+		waiting := time.Now()
+		p.wait(units)
+		now := time.Now()
+		p.absence.end(own, waiting.Sub(start), now.Sub(waiting), now)
+	}
+	p.task = nil
+}
+
+// publish offers the units to the workers that take part, and wakes those that sleep.
+func (p *pool) publish(t task, units int) {
+	active := p.absence.active
+	if int(p.active.Load()) != active {
+		p.active.Store(int32(active))
+	}
 	p.task = t
 	p.done.Store(0)
 	p.word.Store(uint64(units) << 32)
-	for range min(int(p.parked.Load()), units-1) {
-		select {
-		case p.wake <- struct{}{}:
-		default:
+	for w := 1; w < min(active, units); w++ {
+		if s := &p.sleepers[w]; s.parked.Load() {
+			s.signal()
 		}
 	}
-	for p.claim(0) {
-	}
+}
+
+// wait returns when units units are done.
+func (p *pool) wait(units int) {
 	for looks := 1; int(p.done.Load()) < units; looks++ {
 		if looks&waitMask == 0 {
 			runtime.Gosched()
 		}
 	}
-	p.task = nil
 }
 
 // claim does one unit if there is one.
@@ -80,7 +113,7 @@ func (p *pool) claim(worker int) bool {
 	for {
 		word := p.word.Load()
 		next := uint32(word)
-		if next >= uint32(word>>32) {
+		if next >= uint32(word>>32) || worker >= int(p.active.Load()) {
 			return false
 		}
 		if p.word.CompareAndSwap(word, word+1) {
@@ -98,7 +131,7 @@ func (p *pool) work(worker int) {
 		case p.claim(worker):
 			looks = 0
 		case looks == spinLooks:
-			p.park()
+			p.park(worker)
 			looks = 0
 		case looks&yieldMask == 0:
 			runtime.Gosched()
@@ -106,15 +139,24 @@ func (p *pool) work(worker int) {
 	}
 }
 
-// park sleeps until run or close wakes it. It announces itself before it looks a last time, and run looks for sleepers
-// after it published work, so no work is missed.
-func (p *pool) park() {
-	p.parked.Add(1)
+// park sleeps until run or close wakes the worker. It announces itself before it looks a last time, and run looks for
+// sleepers after it published work, so no work is missed.
+func (p *pool) park(worker int) {
+	s := &p.sleepers[worker]
+	s.parked.Store(true)
 	word := p.word.Load()
-	if uint32(word) >= uint32(word>>32) && !p.closed.Load() {
-		<-p.wake
+	idle := uint32(word) >= uint32(word>>32) || worker >= int(p.active.Load())
+	if idle && !p.closed.Load() {
+		<-s.wake
 	}
-	p.parked.Add(-1)
+	s.parked.Store(false)
+}
+
+func (s *sleeper) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is being woken already
+	}
 }
 
 // close stops the goroutines and waits for them. It is safe to call twice.
@@ -122,11 +164,8 @@ func (p *pool) close() {
 	if p.closed.Swap(true) {
 		return
 	}
-	for range p.size {
-		select {
-		case p.wake <- struct{}{}:
-		default:
-		}
+	for w := 1; w < p.size; w++ {
+		p.sleepers[w].signal()
 	}
 	p.wg.Wait()
 }

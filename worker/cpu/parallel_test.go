@@ -35,6 +35,17 @@ func (c *countTask) check(t *testing.T) {
 	}
 }
 
+// sleeping counts the workers that sleep.
+func sleeping(p *pool) int {
+	n := 0
+	for w := range p.sleepers {
+		if p.sleepers[w].parked.Load() {
+			n++
+		}
+	}
+	return n
+}
+
 // TestPoolDoesEachUnitOnce runs tasks of changing length back to back, with sleeping and with waking workers.
 func TestPoolDoesEachUnitOnce(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 8} {
@@ -44,7 +55,7 @@ func TestPoolDoesEachUnitOnce(t *testing.T) {
 			p.run(c, len(c.done))
 			c.check(t)
 			if round%500 == 0 {
-				for deadline := time.Now().Add(10 * time.Second); int(p.parked.Load()) < size-1 && time.Now().Before(deadline); {
+				for deadline := time.Now().Add(10 * time.Second); sleeping(p) < size-1 && time.Now().Before(deadline); {
 					runtime.Gosched() // until all workers sleep
 				}
 			}
@@ -78,18 +89,19 @@ func TestSleepersWake(t *testing.T) {
 	p := newPool(2)
 	defer p.close()
 	for range 20 {
-		for p.parked.Load() == 0 {
+		for sleeping(p) == 0 {
 			runtime.Gosched()
 		}
-		var met atomic.Int32
-		c := &countTask{done: make([]atomic.Int32, 2), workers: make([]atomic.Int32, 2)}
-		c.pause = func(int) {
-			met.Add(1)
-			for met.Load() < 2 {
-				runtime.Gosched()
-			}
-		}
-		p.run(c, 2)
-		c.check(t)
+		p.run(&meetTask{}, 2)
+	}
+}
+
+// meetTask's two units wait for each other, so it ends only if two threads take part.
+type meetTask struct{ met atomic.Int32 }
+
+func (m *meetTask) unit(int, int) {
+	m.met.Add(1)
+	for m.met.Load() < 2 {
+		runtime.Gosched()
 	}
 }
