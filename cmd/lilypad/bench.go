@@ -46,6 +46,7 @@ type benchReport struct {
 	Weights   int64     `json:"weight_bytes"`
 	Rounds    int       `json:"rounds"`
 	Load      float64   `json:"start_to_ready_s"`
+	Start     float64   `json:"start_to_first_token_s"` // of a short question, asked as soon as the service is ready
 	Prompt    int       `json:"prompt_tokens"`
 	Prefill   float64   `json:"prefill_tokens_per_s"`
 	Decoded   int       `json:"decoded_tokens"`
@@ -64,7 +65,7 @@ func benchCommand(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure speed, start, recovery and memory",
-		Long: `Runs the whole service on a free port and measures it: start to ready, prefill and decode through the worker process, time to
+		Long: `Runs the whole service on a free port and measures it: start to ready and to a first token, prefill and decode through the worker process, time to
 the first token over HTTP, what the process boundary costs for each token, and how long a killed worker delays the next
 token. Prompts are random tokens that no cache has seen.`,
 		Args: cobra.NoArgs,
@@ -130,6 +131,11 @@ func bench(e *env, cfg config.Config, o benchOptions) error {
 	}
 	err := withService(ctx, e, cfg, func(ctx context.Context, s service) error {
 		r.Load = s.load.Seconds()
+		first, err := askedFirst(ctx, s.base, "What is 9 + 25?")
+		if err != nil {
+			return fmt.Errorf("first answer: %w", err)
+		}
+		r.Start = (s.load + first).Seconds()
 		return r.measureAll(ctx, s.supervisor, cfg, o, s.base)
 	})
 	if err != nil {
@@ -255,6 +261,7 @@ func (r *benchReport) table(w io.Writer) error {
 	row("machine", "%s", r.Machine)
 	row("numerics", "%.60s", r.Numerics)
 	row("start to ready", "%.2f s", r.Load)
+	row("start to first token", "%.2f s", r.Start)
 	row("prefill", "%.0f tokens/s (%d tokens)", r.Prefill, r.Prompt)
 	row("decode", "%.1f tokens/s (%d tokens)", r.Decode, r.Decoded)
 	row("first token", "%.1f ms (short question over HTTP)", r.First)

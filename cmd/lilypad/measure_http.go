@@ -34,21 +34,26 @@ func watchAnswer(ctx context.Context, base, question string, maxTokens int64, se
 	return stream.Err()
 }
 
+// askedFirst is the time from asking the question to its first text.
+func askedFirst(ctx context.Context, base, question string) (took time.Duration, err error) {
+	start := time.Now()
+	err = watchAnswer(ctx, base, question, 8, func() bool {
+		took = time.Since(start)
+		return false
+	})
+	if err == nil && took == 0 {
+		err = errors.New("the answer was empty")
+	}
+	return took, err
+}
+
 // firstToken is the median time from a request to its first text. Each question is a new one.
 func firstToken(ctx context.Context, base string, rounds int) (time.Duration, error) {
 	var all []time.Duration
 	for i := range rounds + 1 {
-		start := time.Now()
-		took := time.Duration(0)
-		err := watchAnswer(ctx, base, fmt.Sprintf("What is %d + 25?", 10+i), 8, func() bool {
-			took = time.Since(start)
-			return false
-		})
+		took, err := askedFirst(ctx, base, fmt.Sprintf("What is %d + 25?", 10+i))
 		if err != nil {
 			return 0, err
-		}
-		if took == 0 {
-			return 0, errors.New("the answer was empty")
 		}
 		if i > 0 { // the first one warms up
 			all = append(all, took)
